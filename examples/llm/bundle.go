@@ -64,7 +64,7 @@ func programTokenizer(path string, m *llm.Model) (*tokenizer, error) {
 	for _, id := range m.Ends() {
 		t.ends[int(id)] = true
 	}
-	if id, ok := t.ids[chatEnd]; ok { // ends an answer of a chat, which the export does not list
+	if id, ok := t.ids.find(chatEnd); ok { // ends an answer of a chat, which the export does not list
 		t.ends[id] = true
 	}
 	return t, nil
@@ -106,7 +106,7 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 // mark notes what a text begins with, and what ends an answer.
 func (t *tokenizer) mark(starts, ends []markToken) {
 	for _, start := range starts {
-		if id, ok := t.ids[start.text]; ok {
+		if id, ok := t.ids.find(start.text); ok {
 			t.begin = append(t.begin, id)
 		} else {
 			t.begin = append(t.begin, start.ids...)
@@ -115,7 +115,7 @@ func (t *tokenizer) mark(starts, ends []markToken) {
 	for _, end := range ends {
 		if len(end.ids) == 1 {
 			t.ends[end.ids[0]] = true
-		} else if id, ok := t.ids[strings.TrimRight(end.text, "\n")]; ok { // the template's line ends after it
+		} else if id, ok := t.ids.find(strings.TrimRight(end.text, "\n")); ok { // the template's line ends after it
 			t.ends[id] = true
 		}
 	}
@@ -169,67 +169,91 @@ type huggingFace struct {
 	} `json:"model"`
 }
 
-// A vocabulary has the numbers of tokens. It is the largest part of a tokenizer, and a start waits for it: so it reads
-// itself.
-type vocabulary map[string]int
+// A list is words one after the other in one piece of memory: a tokenizer has some 100,000, and a start waits for them.
+type list struct {
+	text []byte
+	ends []int // of the words in it
+}
+
+// end ends a word that was appended to the text.
+func (l *list) end() { l.ends = append(l.ends, len(l.text)) }
+
+// words returns the words of a complete list.
+func (l *list) words() []string {
+	words, text, begin := make([]string, len(l.ends)), string(l.text), 0
+	for i, end := range l.ends {
+		words[i], begin = text[begin:end], end
+	}
+	return words
+}
+
+// appendText appends the next value, which must be a text.
+func (l *list) appendText(d *jsontext.Decoder) error {
+	value, err := d.ReadValue()
+	if err == nil {
+		l.text, err = jsontext.AppendUnquote(l.text, value)
+	}
+	return err
+}
+
+// newList makes room for the usual tokens.
+func newList() list { return list{make([]byte, 0, 8*usualTokens), make([]int, 0, usualTokens)} }
+
+// A vocabulary has tokens with their numbers.
+type vocabulary struct {
+	list
+	numbers []int
+}
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
 func (v *vocabulary) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	*v = make(vocabulary, usualTokens)
+	*v = vocabulary{newList(), make([]int, 0, usualTokens)}
 	return eachElement(d, '{', func() error {
-		word, err := d.ReadToken()
-		if err != nil {
+		if err := v.appendText(d); err != nil {
 			return err
 		}
-		name := word.String() // before the next token is read
+		v.end()
 		number, err := d.ReadToken()
 		if err != nil {
 			return err
 		}
 		if number.Kind() != '0' {
-			return fmt.Errorf("%w: token %q has no number", errMalformed, name)
+			return fmt.Errorf("%w: token %d has no number", errMalformed, len(v.numbers))
 		}
 		id, err := number.Int()
-		(*v)[name] = int(id)
+		v.numbers = append(v.numbers, int(id))
 		return err
 	})
 }
 
 // merges are pairs of words, with a space between them. A tokenizer has them so, or as arrays of two.
-type merges []string
+type merges struct{ list }
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
 func (m *merges) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	*m = make(merges, 0, usualTokens)
-	var pair []byte
-	appendWord := func() error {
-		word, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		if len(pair) > 0 {
-			pair = append(pair, ' ')
-		}
-		pair, err = jsontext.AppendUnquote(pair, word) // an error if it is no string
-		return err
-	}
+	m.list = newList()
 	return eachElement(d, '[', func() (err error) {
-		pair = pair[:0]
+		begin := len(m.text)
 		if d.PeekKind() == '[' {
-			err = eachElement(d, '[', appendWord)
+			err = eachElement(d, '[', func() error {
+				if len(m.text) > begin {
+					m.text = append(m.text, ' ')
+				}
+				return m.appendText(d)
+			})
 		} else {
-			err = appendWord()
+			err = m.appendText(d)
 		}
-		if err == nil && bytes.Count(pair, []byte{' '}) != 1 {
-			err = fmt.Errorf("%w: merge %d is %.40q", errMalformed, len(*m), pair)
+		if pair := m.text[begin:]; err == nil && bytes.Count(pair, []byte{' '}) != 1 {
+			err = fmt.Errorf("%w: merge %d is %.40q", errMalformed, len(m.ends), pair)
 		}
-		*m = append(*m, string(pair))
+		m.end()
 		return err
 	})
 }
 
 // usualTokens is what the tables of tokens begin with.
-const usualTokens = 1 << 15
+const usualTokens = 1 << 16
 
 // eachElement reads an array or an object. read reads an element of it.
 func eachElement(d *jsontext.Decoder, begin jsontext.Kind, read func() error) error {
@@ -285,25 +309,23 @@ func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 		return nil, fmt.Errorf("the tokenizer is %s after %s, and only the byte-pair encoding of GPT-2 is read",
 			h.Model.Type, h.PreTokenizer.Type)
 	}
+	v := &h.Model.Vocab
 	for _, a := range h.AddedTokens {
-		if h.Model.Vocab == nil {
-			h.Model.Vocab = vocabulary{}
-		}
-		h.Model.Vocab[a.Content] = a.ID
+		v.text = append(v.text, a.Content...)
+		v.end()
+		v.numbers = append(v.numbers, a.ID)
 	}
-	last := -1
-	for word, id := range h.Model.Vocab {
-		if last = max(last, id); id < 0 || id >= mostTokens {
+	words := make([]string, 0, len(v.numbers))
+	for i, word := range v.words() {
+		id := v.numbers[i]
+		if id < 0 || id >= mostTokens {
 			return nil, fmt.Errorf("%w: token %q is number %d", errMalformed, word, id)
 		}
-	}
-	words := make([]string, last+1)
-	for word, id := range h.Model.Vocab {
+		words = append(words, make([]string, max(0, id+1-len(words)))...)
 		words[id] = word
 	}
-	t := &tokenizer{words: words, ids: h.Model.Vocab, ranks: indexes(h.Model.Merges), together: !alone,
-		ends: map[int]bool{}}
-	return t, nil
+	return &tokenizer{ids: newIndex(words), ranks: newIndex(h.Model.Merges.words()), together: !alone,
+		ends: map[int]bool{}}, nil
 }
 
 // A markToken begins a text or ends an answer: it is a text, or numbers of tokens.

@@ -105,8 +105,8 @@ func (l *modelLanguage) newText() (text, error) {
 
 func (l *modelLanguage) tokenizer() (*tokenizer, error) {
 	t, err := l.readTokenizer()
-	if err == nil && len(t.words) > l.model.Vocabulary() {
-		err = fmt.Errorf("%s: %w: %d tokens, and the model knows %d", l.tokenizerFile, errMalformed, len(t.words),
+	if err == nil && len(t.ids.words) > l.model.Vocabulary() {
+		err = fmt.Errorf("%s: %w: %d tokens, and the model knows %d", l.tokenizerFile, errMalformed, len(t.ids.words),
 			l.model.Vocabulary())
 	}
 	return t, err

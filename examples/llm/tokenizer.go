@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,13 +13,12 @@ import (
 
 // A tokenizer is the byte-pair encoding of GPT-2, mostly with each digit by itself, as SmolLM2 has it.
 type tokenizer struct {
-	words    []string // of the tokens, each byte as one rune of byteRunes
-	ids      map[string]int
-	ranks    map[string]int // of the pairs that are merged, with a space between them; the lowest is merged first
-	together bool           // digits are not cut from each other
-	begin    []int          // the tokens that a text begins with, unless it is a chat
-	ends     map[int]bool   // the tokens that end an answer
-	system   string         // the system message of a chat that has none; "" adds no message
+	ids      *index       // of the tokens' words, each byte as one rune of byteRunes
+	ranks    *index       // of the pairs that are merged, with a space between them; the first is merged first
+	together bool         // digits are not cut from each other
+	begin    []int        // the tokens that a text begins with, unless it is a chat
+	ends     map[int]bool // the tokens that end an answer
+	system   string       // the system message of a chat that has none; "" adds no message
 }
 
 // byteRunes has for each byte the rune that stands for it in a token's word: itself if it is printed, and otherwise one
@@ -57,16 +58,42 @@ func newTokenizer(g *gguf) (*tokenizer, error) {
 		return nil, fmt.Errorf("%w: %d tokens, the last of a text number %g, with %d vectors", errMalformed, len(words),
 			end, rows)
 	}
-	return &tokenizer{words: words, ids: indexes(words), ranks: indexes(merges),
+	return &tokenizer{ids: newIndex(words), ranks: newIndex(merges),
 		ends: map[int]bool{int(end): true}, system: assistant}, nil
 }
 
-func indexes(words []string) map[string]int {
-	index := make(map[string]int, len(words))
-	for i, w := range words {
-		index[w] = i
+// An index finds words of a list. It takes a third of the time that a map of Go takes to be made, and a start makes two.
+type index struct {
+	words []string
+	seed  maphash.Seed
+	slots []uint32 // numbers of words, plus one; 0 is a free slot. Fewer than half are used
+}
+
+// newIndex makes an index of words, which it keeps. It does not find empty ones.
+func newIndex(words []string) *index {
+	x := &index{words, maphash.MakeSeed(), make([]uint32, 1<<bits.Len(uint(2*len(words))))}
+	for i, word := range words {
+		if word != "" {
+			*x.slot(word) = uint32(i + 1)
+		}
 	}
-	return index
+	return x
+}
+
+// slot returns the slot of a word, or the free one where it would be.
+func (x *index) slot(word string) *uint32 {
+	mask := uint64(len(x.slots) - 1)
+	for i := maphash.String(x.seed, word) & mask; ; i = (i + 1) & mask {
+		if n := x.slots[i]; n == 0 || x.words[n-1] == word {
+			return &x.slots[i]
+		}
+	}
+}
+
+// find returns the number of a word, the last one of equal words.
+func (x *index) find(word string) (number int, ok bool) {
+	n := *x.slot(word)
+	return int(n) - 1, n > 0
 }
 
 // encode returns the tokens of a text. Words of special tokens in it are text.
@@ -77,7 +104,7 @@ func (t *tokenizer) encode(text string) (tokens []int, err error) {
 			pieces = append(pieces, string(byteRunes[b]))
 		}
 		for _, word := range t.merge(pieces) {
-			id, ok := t.ids[word]
+			id, ok := t.ids.find(word)
 			if !ok {
 				return nil, fmt.Errorf("no token for %q", word)
 			}
@@ -101,8 +128,8 @@ const assistant = "You are a helpful AI assistant named SmolLM, trained by Huggi
 
 // chat returns the tokens of messages to an assistant, up to where its answer begins, as ChatML has them.
 func (t *tokenizer) chat(messages []message) (tokens []int, err error) {
-	begin, ok := t.ids[chatBegin]
-	end, also := t.ids[chatEnd]
+	begin, ok := t.ids.find(chatBegin)
+	end, also := t.ids.find(chatEnd)
 	if !ok || !also {
 		return nil, errors.New("the model's chats are not in ChatML: it has no tokens <|im_start|> and <|im_end|>")
 	}
@@ -130,9 +157,9 @@ func (t *tokenizer) chat(messages []message) (tokens []int, err error) {
 // merge joins neighbours, the lowest rank first, until no pair has one.
 func (t *tokenizer) merge(pieces []string) []string {
 	for {
-		best, position := len(t.ranks), -1
+		best, position := len(t.ranks.words), -1
 		for i := range len(pieces) - 1 {
-			if rank, ok := t.ranks[pieces[i]+" "+pieces[i+1]]; ok && rank < best {
+			if rank, ok := t.ranks.find(pieces[i] + " " + pieces[i+1]); ok && rank < best {
 				best, position = rank, i
 			}
 		}
@@ -147,11 +174,11 @@ func (t *tokenizer) merge(pieces []string) []string {
 // decode returns the bytes that a token stands for; a character may take several tokens. Those of a special token are
 // its name's.
 func (t *tokenizer) decode(token int) string {
-	if token >= len(t.words) { // vocabularies are padded
+	if token >= len(t.ids.words) { // vocabularies are padded
 		return ""
 	}
 	var b strings.Builder
-	for _, r := range t.words[token] {
+	for _, r := range t.ids.words[token] {
 		if c, ok := runeBytes[r]; ok {
 			b.WriteByte(c)
 		}

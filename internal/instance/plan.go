@@ -114,12 +114,12 @@ func (e *Instance) planOf(m models.Model, stages []models.Stage) (*plan, error) 
 	for _, v := range m.Outputs() {
 		p.outputShapes = append(p.outputShapes, v.Shape)
 	}
-	spare := slices.Clone(e.runtimes)
+	spare, dynamic := slices.Clone(e.runtimes), e.Dynamic()
 	for _, s := range stages {
 		var r *runtime
 		if s.Subgraph != nil {
 			structure := ""
-			if s.Structure != nil {
+			if dynamic && s.Structure != nil { // otherwise no other plan can use the runtime
 				structure = s.Structure()
 			}
 			i := slices.IndexFunc(spare, func(r *runtime) bool { return structure != "" && r.structure == structure })

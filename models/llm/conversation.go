@@ -18,9 +18,9 @@ type Conversation struct {
 	memory   []memoryOfCache // of the model's caches
 }
 
-// memoryOfCache is where keys or values of a layer lie. An inference reads present and writes next, which are the same
-// buffer for models that allow it.
-type memoryOfCache struct{ present, next *xnnpack.Buffer }
+// memoryOfCache is where keys or values of a layer lie. An inference that cannot change them in place writes into
+// spare, which is nil until there is one, and then the two change places.
+type memoryOfCache struct{ present, spare *xnnpack.Buffer }
 
 // NewConversation begins an empty text. The caller closes it before the model.
 func (m *Model) NewConversation() (*Conversation, error) {
@@ -32,20 +32,11 @@ func (m *Model) NewConversation() (*Conversation, error) {
 	c := &Conversation{model: m, memory: make([]memoryOfCache, len(m.caches))}
 	m.open++
 	for i, v := range m.caches {
-		buffers := []**xnnpack.Buffer{&c.memory[i].present}
-		if !v.inPlace {
-			buffers = append(buffers, &c.memory[i].next)
-		}
-		for _, b := range buffers {
-			var err error
-			if *b, err = xnnpack.NewBuffer(v.bytes); err != nil {
-				m.open--
-				c.free()
-				return nil, err
-			}
-		}
-		if c.memory[i].next == nil {
-			c.memory[i].next = c.memory[i].present
+		var err error
+		if c.memory[i].present, err = xnnpack.NewBuffer(v.bytes); err != nil {
+			m.open--
+			c.free()
+			return nil, err
 		}
 	}
 	return c, nil
@@ -66,7 +57,7 @@ func (c *Conversation) Close() error {
 
 func (c *Conversation) free() {
 	for _, m := range c.memory {
-		for _, b := range []*xnnpack.Buffer{m.present, m.next} {
+		for _, b := range []*xnnpack.Buffer{m.present, m.spare} {
 			if b != nil {
 				b.Free()
 			}
@@ -153,13 +144,16 @@ func (c *Conversation) computeNext(ctx context.Context, do func(logits []float32
 	if err := s.load(c.model); err != nil {
 		return err
 	}
-	c.lend(s)
+	if err := c.lend(s); err != nil {
+		return err
+	}
 	if err := s.compute(c.tokens[c.computed:c.computed+n], c.computed); err != nil {
 		return err
 	}
-	for i := range c.memory {
-		m := &c.memory[i]
-		m.present, m.next = m.next, m.present
+	for i, v := range s.caches {
+		if m := &c.memory[i]; !v.inPlace {
+			m.present, m.spare = m.spare, m.present
+		}
 	}
 	if c.computed += n; c.computed == len(c.tokens) {
 		logits := s.instance.Outputs[s.logits].Float32s()
@@ -189,18 +183,29 @@ func (m *Model) stepFor(n, position int) (s *step, count int) {
 }
 
 // lend gives a step the conversation's memory for its inference.
-func (c *Conversation) lend(s *step) {
+func (c *Conversation) lend(s *step) (err error) {
 	if s.keepsCaches() {
 		var states []*xnnpack.Buffer
 		for _, m := range c.memory {
 			states = append(states, m.present)
 		}
 		s.instance.UseStates(states)
-		return
+		return nil
 	}
 	inputs, outputs := map[int]*xnnpack.Buffer{}, map[int]*xnnpack.Buffer{}
 	for i, v := range s.caches {
-		inputs[v.input], outputs[v.output] = c.memory[i].present, c.memory[i].next
+		m := &c.memory[i]
+		inputs[v.input], outputs[v.output] = m.present, m.present
+		if v.inPlace {
+			continue
+		}
+		if m.spare == nil {
+			if m.spare, err = xnnpack.NewBuffer(v.bytes); err != nil {
+				return err
+			}
+		}
+		outputs[v.output] = m.spare
 	}
 	s.instance.UseBuffers(inputs, outputs)
+	return nil
 }

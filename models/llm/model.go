@@ -44,7 +44,8 @@ type Model struct {
 	file     string
 	options  Options
 	cache    *xpwc.Cache
-	closes   bool // the cache
+	closes   bool           // the cache
+	files    []*tflite.File // of a bundle's signatures
 	decode   *step
 	prefills []*step // the longest first
 	caches   []cacheValue
@@ -63,8 +64,8 @@ const (
 )
 
 // Open opens a language model, of a bundle or a program of ExecuTorch (.pte), with its packed weights in the cache
-// file, or in memory if that is empty. It makes the runtimes that compute one token; those of prefill are made when a
-// prompt first needs them. The error matches [ErrUnsupported], or is one of [bundle.Open], [tflite.Open],
+// file, or in memory if that is empty. It plans what computes one token, and makes its runtimes. A prefill's are made
+// when a prompt first needs it; if it cannot be run, the prompt's first inference has the error. The error matches [ErrUnsupported], or is one of [bundle.Open], [tflite.Open],
 // [executorch.Open], [xpwc.Open] and XNNPACK. The caller closes the model.
 func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	if o == nil {
@@ -95,7 +96,8 @@ func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	return m, err
 }
 
-// readSignatures finds the signatures of the bundle's language model, and checks that they belong together.
+// readSignatures finds the signatures of the bundle's language model, and checks that they belong together. Only decode
+// is planned.
 func (m *Model) readSignatures() error {
 	b, err := bundle.Open(m.file)
 	if err != nil {
@@ -105,22 +107,21 @@ func (m *Model) readSignatures() error {
 	if err != nil {
 		return err
 	}
-	names, err := tflite.Signatures(m.file, &tflite.Options{Offset: language.Offset, Size: language.Size})
+	model, err := m.openSection(language)
 	if err != nil {
 		return err
 	}
-	var embedders []string
+	var embeddings *tflite.File
 	if embedder != nil {
-		if embedders, err = tflite.Signatures(m.file,
-			&tflite.Options{Offset: embedder.Offset, Size: embedder.Size}); err != nil {
+		if embeddings, err = m.openSection(embedder); err != nil {
 			return err
 		}
 	}
-	for _, name := range names {
+	for _, name := range model.Signatures() {
 		if name != decodeSignature && !strings.HasPrefix(name, prefillPrefix) {
 			continue
 		}
-		s, err := m.openStep(language, name)
+		s, err := newStep(model, name, embeddings)
 		if err != nil {
 			return fmt.Errorf("signature %s: %w", name, err)
 		}
@@ -129,18 +130,21 @@ func (m *Model) readSignatures() error {
 		} else {
 			m.prefills = append(m.prefills, s)
 		}
-		if s.embeddings < 0 {
-			continue
-		}
-		if err := m.openEmbedder(s, embedder, embedders); err != nil {
-			return fmt.Errorf("signature %s: %w", name, err)
-		}
 	}
 	if m.decode == nil {
-		return fmt.Errorf("%w: its signatures are %q, without %s", ErrUnsupported, names, decodeSignature)
+		return fmt.Errorf("%w: its signatures are %q, without %s", ErrUnsupported, model.Signatures(), decodeSignature)
 	}
 	slices.SortFunc(m.prefills, func(a, b *step) int { return b.tokens - a.tokens })
 	return m.agree()
+}
+
+// openSection maps a model of the bundle, which is closed with m.
+func (m *Model) openSection(s *bundle.Section) (*tflite.File, error) {
+	f, err := tflite.OpenFile(m.file, &tflite.Options{Offset: s.Offset, Size: s.Size})
+	if err == nil {
+		m.files = append(m.files, f)
+	}
+	return f, err
 }
 
 // sections returns the language model of a bundle, and the model of its embeddings if that is one of its own.
@@ -159,9 +163,12 @@ func sections(b *bundle.Bundle) (language, embedder *bundle.Section, err error) 
 	return language, embedder, nil
 }
 
-// agree checks that all signatures have the same keys and values.
+// agree opens decode, and checks that all signatures have the same keys and values.
 func (m *Model) agree() error {
-	m.caches, m.capacity = slices.Clone(m.decode.caches), m.decode.capacity
+	if err := m.decode.open(); err != nil {
+		return err
+	}
+	m.caches, m.capacity = m.decode.caches, m.decode.capacity
 	if m.decode.tokens != 1 || m.decode.logits < 0 {
 		return fmt.Errorf("%w: %s takes %d tokens and has no logits of one", ErrUnsupported, decodeSignature,
 			m.decode.tokens)
@@ -170,9 +177,6 @@ func (m *Model) agree() error {
 		alike := func(a, b cacheValue) bool { return a.name == b.name && a.bytes == b.bytes }
 		if !slices.EqualFunc(s.caches, m.caches, alike) {
 			return fmt.Errorf("%w: %s has other keys and values than %s", ErrUnsupported, s.name, decodeSignature)
-		}
-		for i := range m.caches {
-			m.caches[i].inPlace = m.caches[i].inPlace && s.caches[i].inPlace
 		}
 	}
 	return nil
@@ -221,6 +225,9 @@ func (m *Model) Close() error {
 		if s != nil {
 			errs = append(errs, s.close())
 		}
+	}
+	for _, f := range m.files {
+		errs = append(errs, f.Close())
 	}
 	if m.closes {
 		errs = append(errs, m.cache.Close())

@@ -9,27 +9,20 @@ import (
 
 	"xpwc/internal/instance"
 	"xpwc/models"
-	"xpwc/models/bundle"
 	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 
-// A signature is one of a bundle's model, or a program's method. Its runtimes are made when it is loaded.
+// A signature is one of a bundle's model, or a program's method. It is planned, and its runtimes are made, when it is
+// first used.
 type signature struct {
 	name     string
-	model    models.Model
+	file     *tflite.File       // of a bundle; nil of a program
+	model    models.Model       // nil until it is open
 	instance *instance.Instance // nil until it is loaded
 }
 
-func openSignature(file string, section *bundle.Section, name string) (*signature, error) {
-	model, err := tflite.Open(file, &tflite.Options{Signature: name, Offset: section.Offset, Size: section.Size})
-	if err != nil {
-		return nil, err
-	}
-	return &signature{name: name, model: model}, nil
-}
-
-// load makes the runtimes unless they are there.
+// load makes the runtimes of an open signature unless they are there.
 func (s *signature) load(m *Model, threads int) (err error) {
 	if s.instance == nil {
 		s.instance, err = instance.New(s.model, instance.PackedIn(m.cache), threads)
@@ -37,11 +30,14 @@ func (s *signature) load(m *Model, threads int) (err error) {
 	return err
 }
 
-func (s *signature) close() error {
-	if s.instance == nil {
-		return s.model.Close()
+func (s *signature) close() (err error) {
+	if s.instance != nil {
+		err = s.instance.Close()
 	}
-	return errors.Join(s.instance.Close(), s.model.Close())
+	if s.model != nil {
+		err = errors.Join(err, s.model.Close())
+	}
+	return err
 }
 
 // A step computes some tokens of a conversation: it is one signature of the model.
@@ -66,22 +62,23 @@ type cacheValue struct {
 	inPlace       bool // the output may lie in the input's memory
 }
 
-// openStep opens a signature, and finds its inputs and outputs by their names, which are litert-torch's.
-func (m *Model) openStep(section *bundle.Section, name string) (*step, error) {
-	opened, err := openSignature(m.file, section, name)
+// newStep finds a signature's inputs by their names, which are litert-torch's. embeddings is the model of its embedder;
+// it may be nil.
+func newStep(file *tflite.File, name string, embeddings *tflite.File) (*step, error) {
+	inputs, err := file.Inputs(name)
 	if err != nil {
 		return nil, err
 	}
-	s := &step{signature: opened, ids: absent, embeddings: absent, positions: absent, mask: absent, logits: absent}
-	if err := s.readValues(); err != nil {
-		return nil, errors.Join(err, s.close())
+	s := &step{signature: &signature{name: name, file: file}, ids: absent, embeddings: absent, positions: absent,
+		mask: absent, logits: absent}
+	if err := s.readInputs(inputs); err != nil || s.embeddings == absent {
+		return s, err
 	}
-	return s, nil
+	s.embedder, err = newEmbedder(embeddings, s.tokens, inputs[s.embeddings].Shape)
+	return s, err
 }
 
-func (s *step) readValues() error {
-	inputs, outputs := s.model.Inputs(), s.model.Outputs()
-	stages, _ := models.StagesOf(s.model)
+func (s *step) readInputs(inputs []models.Value) error {
 	for i, v := range inputs {
 		switch {
 		case v.Name == "tokens" && v.Element() == models.Int32:
@@ -90,27 +87,17 @@ func (s *step) readValues() error {
 			s.embeddings, s.tokens = i, v.Shape[1]
 		case v.Name == "input_pos" && v.Element() == models.Int32:
 			s.positions = i
-		case v.Name == "mask" && (v.Element() == models.Float32 || v.Element() == models.Bool):
+		case v.Name == "mask" && (v.Element() == models.Float32 || v.Element() == models.Bool) && len(v.Shape) > 0:
 			s.mask = i
 			s.capacity = v.Shape[len(v.Shape)-1]
 		case strings.HasPrefix(v.Name, "kv_cache_"):
-			output := slices.IndexFunc(outputs, func(o models.Value) bool { return o.Name == v.Name })
-			if output < 0 || !slices.Equal(outputs[output].Shape, v.Shape) || outputs[output].Type != v.Type {
-				return fmt.Errorf("%w: input %q is no output of the same shape", ErrUnsupported, v.Name)
-			}
 			bytes, err := v.ByteSize()
 			if err != nil {
 				return err
 			}
-			s.caches = append(s.caches,
-				cacheValue{v.Name, i, output, bytes, models.InPlace(stages, i, len(inputs)+output)})
+			s.caches = append(s.caches, cacheValue{name: v.Name, input: i, bytes: bytes})
 		default:
 			return fmt.Errorf("%w: input %q, %v%v", ErrUnsupported, v.Name, v.Element(), v.Shape)
-		}
-	}
-	for i, v := range outputs {
-		if v.Name == "logits" && v.Element() == models.Float32 {
-			s.logits, s.vocabulary = i, v.Shape[len(v.Shape)-1]
 		}
 	}
 	if (s.ids < 0) == (s.embeddings < 0) || s.positions < 0 || s.mask < 0 || len(s.caches) == 0 {
@@ -125,8 +112,50 @@ func (s *step) readValues() error {
 	return nil
 }
 
-// load makes the runtimes of the step and of its embedder unless they are there.
+// open plans the step and its embedder unless they are open, and finds the outputs.
+func (s *step) open() error {
+	if s.model != nil {
+		return nil
+	}
+	model, err := s.file.Open(s.name)
+	if err == nil {
+		err = s.readOutputs(model)
+	}
+	if err == nil && s.embedder != nil {
+		err = s.embedder.open()
+	}
+	if err != nil {
+		return fmt.Errorf("signature %s: %w", s.name, err)
+	}
+	s.model = model
+	return nil
+}
+
+func (s *step) readOutputs(model models.Model) error {
+	inputs, outputs := model.Inputs(), model.Outputs()
+	stages, _ := models.StagesOf(model)
+	for i := range s.caches {
+		c := &s.caches[i]
+		v := inputs[c.input]
+		c.output = slices.IndexFunc(outputs, func(o models.Value) bool { return o.Name == c.name })
+		if c.output < 0 || !slices.Equal(outputs[c.output].Shape, v.Shape) || outputs[c.output].Type != v.Type {
+			return fmt.Errorf("%w: input %q is no output of the same shape", ErrUnsupported, c.name)
+		}
+		c.inPlace = models.InPlace(stages, c.input, len(inputs)+c.output)
+	}
+	for i, v := range outputs {
+		if v.Name == "logits" && v.Element() == models.Float32 {
+			s.logits, s.vocabulary = i, v.Shape[len(v.Shape)-1]
+		}
+	}
+	return nil
+}
+
+// load opens the step, and makes its runtimes and its embedder's, unless that is done.
 func (s *step) load(m *Model) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	if s.embedder != nil {
 		if err := s.embedder.load(m, 1); err != nil {
 			return err
@@ -195,27 +224,38 @@ func (s *step) maskFrom(position int) {
 }
 
 // An embedder computes the vectors of tokens: a signature of a model of its own.
-type embedder struct{ *signature }
+type embedder struct {
+	*signature
+	shape []int // of the vectors
+}
 
-// openEmbedder finds the embedder that makes as many vectors as a step takes.
-func (m *Model) openEmbedder(s *step, section *bundle.Section, signatures []string) error {
-	for _, name := range signatures {
-		opened, err := openSignature(m.file, section, name)
+// newEmbedder finds the signature of a file that takes as many tokens as a step, which takes vectors of a shape.
+func newEmbedder(file *tflite.File, tokens int, shape []int) (*embedder, error) {
+	var names []string
+	if file != nil {
+		names = file.Signatures()
+	}
+	for _, name := range names {
+		in, err := file.Inputs(name)
 		if err != nil {
-			return fmt.Errorf("embedder %s: %w", name, err)
+			return nil, fmt.Errorf("embedder %s: %w", name, err)
 		}
-		in, out, want := opened.model.Inputs(), opened.model.Outputs(), s.model.Inputs()[s.embeddings]
-		if len(in) == 1 && len(out) == 1 && in[0].Element() == models.Int32 &&
-			xnnpack.Elements(in[0].Shape) == s.tokens && out[0].Element() == models.Float32 &&
-			slices.Equal(out[0].Shape, want.Shape) {
-			s.embedder = &embedder{opened}
-			return nil
-		}
-		if err := opened.close(); err != nil {
-			return err
+		if len(in) == 1 && in[0].Element() == models.Int32 && xnnpack.Elements(in[0].Shape) == tokens {
+			return &embedder{&signature{name: name, file: file}, shape}, nil
 		}
 	}
-	return fmt.Errorf("%w: no embedder of %d tokens", ErrUnsupported, s.tokens)
+	return nil, fmt.Errorf("%w: no embedder of %d tokens", ErrUnsupported, tokens)
+}
+
+func (e *embedder) open() (err error) {
+	if e.model, err = e.file.Open(e.name); err != nil {
+		return fmt.Errorf("embedder %s: %w", e.name, err)
+	}
+	out := e.model.Outputs()
+	if len(out) != 1 || out[0].Element() != models.Float32 || !slices.Equal(out[0].Shape, e.shape) {
+		return fmt.Errorf("%w: embedder %s does not compute vectors of shape %v", ErrUnsupported, e.name, e.shape)
+	}
+	return nil
 }
 
 func (e *embedder) compute(dst *xnnpack.Buffer, ids []int32) error {

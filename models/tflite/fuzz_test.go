@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"xpwc/internal/fault"
+	"xpwc/models"
 )
 
 // specimens are models with every kind of operator.
@@ -105,7 +106,10 @@ func FuzzOpen(f *testing.F) {
 		}
 		if p, err := load(b, Options{}); err == nil {
 			for _, name := range p.graph.signatures[:min(len(p.graph.signatures), 4)] {
-				_, _ = load(b, Options{Signature: name})
+				declared := inputsOf(b, name)
+				if q, err := load(b, Options{Signature: name}); err == nil && len(declared) != len(q.graph.inputs) {
+					t.Fatalf("%d inputs are declared of %d", len(declared), len(q.graph.inputs))
+				}
 			}
 			for _, c := range p.constants {
 				stored, conversion := c.source.In(b), c.conversion()
@@ -118,6 +122,12 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 	})
+}
+
+// inputsOf returns the inputs that a signature declares, or none if they are malformed.
+func inputsOf(b []byte, signature string) (inputs []models.Value) {
+	_ = fault.Try(func() { inputs = readContents(b).inputs(b, signature) })
+	return inputs
 }
 
 // FuzzSubgraph also makes a subgraph and a runtime of every model that can be opened, and runs it: no shape, index or

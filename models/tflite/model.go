@@ -18,9 +18,10 @@ import (
 // Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. It is a [models.Model].
 // Its methods may be called from many goroutines.
 type Model struct {
-	file *mapped.File
-	plan *plan
-	data *dataMap
+	file   *mapped.File
+	shared *File // whose mapping it reads and does not close; nil if it is the model's own
+	plan   *plan
+	data   *dataMap
 
 	stages func() ([]models.Stage, []models.Buffer) // computed once, as of Stages
 }
@@ -85,26 +86,33 @@ func newModel(f *mapped.File, name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", name, err), f.Close())
 	}
+	return p.model(f), nil
+}
+
+func (p *plan) model(f *mapped.File) *Model {
 	p.mapped, p.whole.Name = f, f.Path()
-	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}, stages: sync.OnceValues(p.whole.Stages)}, nil
+	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}, stages: sync.OnceValues(p.whole.Stages)}
 }
 
 // load does everything that needs only the file's bytes.
 func load(data []byte, o Options) (p *plan, err error) {
-	err = fault.Try(func() {
-		g := parse(data, o.Signature)
-		g.reshape(o.Shapes)
-		if len(g.inputs) == 0 && len(g.signatures) > 1 {
-			unsupported("the signature has no inputs, and there is nothing to run; the others are of %q", g.signatures)
-		}
-		err := fault.Try(func() { p = newPlan(g, data) })
-		if open := g.openInput(); err != nil && o.Shapes == nil && open != nil {
-			err = fmt.Errorf("%w; the file leaves the shape of input %q open, %v: give another", err, open.name,
-				open.free)
-		}
-		fault.Check(err)
-	})
+	err = fault.Try(func() { p = readContents(data).load(data, o) })
 	return p, err
+}
+
+func (c *contents) load(data []byte, o Options) (p *plan) {
+	g := c.parse(data, o.Signature)
+	g.reshape(o.Shapes)
+	if len(g.inputs) == 0 && len(g.signatures) > 1 {
+		unsupported("the signature has no inputs, and there is nothing to run; the others are of %q", g.signatures)
+	}
+	err := fault.Try(func() { p = newPlan(g, data) })
+	if open := g.openInput(); err != nil && o.Shapes == nil && open != nil {
+		err = fmt.Errorf("%w; the file leaves the shape of input %q open, %v: give another", err, open.name,
+			open.free)
+	}
+	fault.Check(err)
+	return p
 }
 
 // openInput returns an input with dimensions that a program may choose, or nil.
@@ -145,8 +153,13 @@ func (g *graph) reshape(shapes [][]int) {
 
 // Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
 // must be gone before; what is asked of the model or its data map afterwards is an error that matches [xpwc.ErrClosed].
-// Closing twice is harmless.
-func (m *Model) Close() error { return m.file.Close() }
+// Closing twice is harmless. A model of a [File] is closed with that, and its own Close does nothing.
+func (m *Model) Close() error {
+	if m.shared != nil {
+		return nil
+	}
+	return m.file.Close()
+}
 
 // Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Of
 // the options it uses Offset and Size. Errors: as of Open.
@@ -181,20 +194,26 @@ func (m *Model) external(tensors []int, first int, called []string) []models.Val
 	out := make([]models.Value, len(tensors))
 	for i, n := range tensors {
 		t := &m.plan.graph.tensors[n]
-		out[i] = models.Value{
-			ID: xnnpack.ValueID(first + i), Name: t.name, Shape: append([]int{}, m.plan.values[n].shape...),
-		}
+		out[i] = t.external(xnnpack.ValueID(first+i), m.plan.values[n].shape, func() xnnpack.Tensor {
+			return m.plan.describe(n) // planning has seen that there is a description
+		})
 		if called != nil {
 			out[i].Name = called[i]
 		}
-		if t.inGo() {
-			out[i].Declared, out[i].Quantization.Scale = elementTypes[t.dtype], t.step
-		} else {
-			tensor := m.plan.describe(n) // planning has seen that there is a description
-			out[i].Type, out[i].Quantization = tensor.Type, tensor.Quantization
-		}
 	}
 	return out
+}
+
+// external describes an input or output. describe does it for XNNPACK.
+func (t *tensor) external(id xnnpack.ValueID, shape []int, describe func() xnnpack.Tensor) models.Value {
+	v := models.Value{ID: id, Name: t.name, Shape: append([]int{}, shape...)}
+	if t.inGo() {
+		v.Declared, v.Quantization.Scale = elementTypes[t.dtype], t.step
+	} else {
+		x := describe()
+		v.Type, v.Quantization = x.Type, x.Quantization
+	}
+	return v
 }
 
 // DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several

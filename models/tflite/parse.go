@@ -136,21 +136,33 @@ func readModel(file []byte) flatbuf.Table {
 	return model
 }
 
-// parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
-func parse(file []byte, name string) *graph {
+// contents are what all signatures of a file are read from.
+type contents struct {
+	omission   omission
+	buffers    []flatbuf.Span
+	signatures []signature
+	names      map[flatbuf.Span]string // of constants' bytes, see nameBuffers; nil in a file of one computation
+}
+
+func readContents(file []byte) *contents {
 	model := readModel(file)
 	omitted, err := readOmission(file)
 	fault.Check(err)
-	p := &parser{file: file, omission: omitted, buffers: readBuffers(file, model),
-		codes: model.Tables(modelOperatorCodes), subgraphs: model.Tables(modelSubgraphs)}
-	signatures := readSignatures(model)
-	s := choose(signatures, name)
-	if n := p.subgraphs.Len(); s.subgraph >= n {
-		malformed("it has %d subgraphs, and no number %d", n, s.subgraph)
-	}
-	p.g.signatures = signatureNames(signatures)
-	p.nameBuffers(signatures)
-	main := p.readSubgraph(s.subgraph, "the model's")
+	c := &contents{omission: omitted, buffers: readBuffers(file, model), signatures: readSignatures(model)}
+	c.nameBuffers(model.Tables(modelSubgraphs))
+	return c
+}
+
+// parse reads the subgraph of one of a model's signatures, or the first, which is the main one.
+func parse(file []byte, name string) *graph { return readContents(file).parse(file, name) }
+
+func (c *contents) parse(file []byte, name string) *graph {
+	model := readModel(file)
+	p := &parser{contents: c, file: file, codes: model.Tables(modelOperatorCodes),
+		subgraphs: model.Tables(modelSubgraphs)}
+	s := choose(c.signatures, name)
+	p.g.signatures, p.g.buffers = signatureNames(c.signatures), c.names
+	main := p.readSubgraph(p.number(s), "the model's")
 	p.g.inputs, p.g.outputs, p.g.operators = main.inputs, main.outputs, main.operators
 	p.readBodies(main)
 	if name != "" {
@@ -160,23 +172,31 @@ func parse(file []byte, name string) *graph {
 	return &p.g
 }
 
+// number returns the number of a signature's subgraph.
+func (p *parser) number(s signature) int {
+	if n := p.subgraphs.Len(); s.subgraph >= n {
+		malformed("it has %d subgraphs, and no number %d", n, s.subgraph)
+	}
+	return s.subgraph
+}
+
 // nameBuffers names the bytes of constants after the first tensor of the file that has them. In a file whose signatures
 // compute several subgraphs, each subgraph has tensors of its own over the same bytes, and a cache finds packed weights
 // by name. So these names do not depend on the signature.
-func (p *parser) nameBuffers(signatures []signature) {
-	if !slices.ContainsFunc(signatures, func(s signature) bool { return s.subgraph != 0 }) {
+func (c *contents) nameBuffers(subgraphs flatbuf.Vector) {
+	if !slices.ContainsFunc(c.signatures, func(s signature) bool { return s.subgraph != 0 }) {
 		return
 	}
-	p.g.buffers = map[flatbuf.Span]string{}
+	c.names = map[flatbuf.Span]string{}
 	used := map[string]bool{}
-	seen := make([]bool, len(p.buffers))
-	for _, subgraph := range p.subgraphs.All() {
+	seen := make([]bool, len(c.buffers))
+	for _, subgraph := range subgraphs.All() {
 		for _, t := range subgraph.Tables(subgraphTensors).All() {
 			b := t.Uint32(tensorBuffer)
 			if int64(b) >= int64(len(seen)) || seen[b] {
 				continue
 			}
-			if seen[b] = true; p.buffers[b].Size == 0 || p.g.buffers[p.buffers[b]] != "" {
+			if seen[b] = true; c.buffers[b].Size == 0 || c.names[c.buffers[b]] != "" {
 				continue
 			}
 			name := t.String(tensorName)
@@ -186,7 +206,7 @@ func (p *parser) nameBuffers(signatures []signature) {
 			for used[name] {
 				name += "#"
 			}
-			used[name], p.g.buffers[p.buffers[b]] = true, name
+			used[name], c.names[c.buffers[b]] = true, name
 		}
 	}
 }
@@ -208,9 +228,8 @@ func (p *parser) follow(s signature) {
 }
 
 type parser struct {
+	*contents
 	file             []byte
-	omission         omission
-	buffers          []flatbuf.Span
 	codes, subgraphs flatbuf.Vector
 	g                graph
 }
@@ -271,36 +290,40 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 	tables := subgraph.Tables(subgraphTensors)
 	p.g.tensors = slices.Grow(p.g.tensors, min(tables.Len(), usualTensors))
 	for i, t := range tables.All() {
-		v := tensor{
-			name:  t.String(tensorName),
-			shape: t.Int32s(tensorShape),
-			free:  t.Int32s(tensorSignature),
-			dtype: elementType(t.Byte(tensorType)),
-		}
-		// Buffer 0 is by convention the empty one.
-		if b := t.Uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {
-			v.data = p.buffers[b]
-			if digest, ok := p.omission.buffers[uint64(b)]; ok {
-				v.omitted = &digest
-			}
-		} else if b != 0 {
-			malformed("tensor %d names buffer %d of %d", i, b, len(p.buffers))
-		}
-		if t.Uint32(tensorExternal) != 0 {
-			unsupported("tensor %q lies in another file, or another section of a bundle", v.name)
-		}
-		q := t.Table(tensorQuantization)
-		v.quantization = quantization{
-			scales:     q.Float32s(quantizationScale),
-			zeroPoints: q.Int64s(quantizationZeroPoint),
-			dimension:  int(q.Int32(quantizationDimension, 0)),
-			custom:     q.Byte(quantizationDetailsType) != 0,
-		}
-		if s := t.Table(tensorSparsity); s.Present() {
-			v.sparsity = readSparsity(s)
-		}
-		p.g.tensors = append(p.g.tensors, v)
+		p.g.tensors = append(p.g.tensors, p.readTensor(i, t))
 	}
+}
+
+func (c *contents) readTensor(number int, t flatbuf.Table) tensor {
+	v := tensor{
+		name:  t.String(tensorName),
+		shape: t.Int32s(tensorShape),
+		free:  t.Int32s(tensorSignature),
+		dtype: elementType(t.Byte(tensorType)),
+	}
+	// Buffer 0 is by convention the empty one.
+	if b := t.Uint32(tensorBuffer); int64(b) < int64(len(c.buffers)) {
+		v.data = c.buffers[b]
+		if digest, ok := c.omission.buffers[uint64(b)]; ok {
+			v.omitted = &digest
+		}
+	} else if b != 0 {
+		malformed("tensor %d names buffer %d of %d", number, b, len(c.buffers))
+	}
+	if t.Uint32(tensorExternal) != 0 {
+		unsupported("tensor %q lies in another file, or another section of a bundle", v.name)
+	}
+	q := t.Table(tensorQuantization)
+	v.quantization = quantization{
+		scales:     q.Float32s(quantizationScale),
+		zeroPoints: q.Int64s(quantizationZeroPoint),
+		dimension:  int(q.Int32(quantizationDimension, 0)),
+		custom:     q.Byte(quantizationDetailsType) != 0,
+	}
+	if s := t.Table(tensorSparsity); s.Present() {
+		v.sparsity = readSparsity(s)
+	}
+	return v
 }
 
 // readBlocks reads the scales of tensors that have one for each of the blocks that a row consists of. Another tensor

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
+	"xpwc/models"
 	"xpwc/models/inference"
 	"xpwc/models/npy"
 )
@@ -62,6 +64,38 @@ func TestSignaturesAreRunByName(t *testing.T) {
 	require.InDeltaSlice(t, loudness, encoded["loudness"], 1e-6)
 	back := run(Options{Signature: "decode"}, map[string][]float32{"code": code[:codeShape[1]]})
 	require.InDeltaSlice(t, decoded, back["picture"], 1e-6)
+}
+
+func TestSignaturesOfAFileAreOpenedWhenTheyAreNeeded(t *testing.T) {
+	f, err := OpenFile(autoencoder, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"decode", "encode"}, f.Signatures())
+	for _, name := range f.Signatures() {
+		want, err := Open(autoencoder, &Options{Signature: name})
+		require.NoError(t, err)
+		inputs, err := f.Inputs(name)
+		require.NoError(t, err)
+		require.Equal(t, want.Inputs(), inputs)
+		m, err := f.Open(name)
+		require.NoError(t, err)
+		require.Equal(t, want.Inputs(), m.Inputs())
+		require.Equal(t, want.Outputs(), m.Outputs())
+		require.NoError(t, want.Close())
+		require.NoError(t, m.Close(), "the file stays open")
+		subgraph, err := m.Subgraph(models.NewMemory(m.DataMap()))
+		require.NoError(t, err)
+		require.NoError(t, subgraph.Delete())
+	}
+	_, err = f.Inputs("train")
+	require.ErrorIs(t, err, ErrUnknownSignature)
+	_, err = f.Open("train")
+	require.ErrorIs(t, err, ErrUnknownSignature)
+	require.NoError(t, f.Close())
+	require.NoError(t, f.Close())
+	_, err = f.Inputs("decode")
+	require.ErrorIs(t, err, xpwc.ErrClosed)
+	_, err = f.Open("decode")
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 }
 
 func TestWhatAModelDoesNotHaveIsRefusedByName(t *testing.T) {
