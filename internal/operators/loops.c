@@ -1,22 +1,7 @@
 #include "loops.h"
+#include "vectors.h"
 
 #include <math.h>
-
-// Nobody reads the floating-point exceptions, so comparisons need not raise them one by one. A result lies where an
-// operand does or apart from it, so no loop waits for its own results. With O3 these loops compile three times as long.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math", "tree-vectorize", "vect-cost-model=dynamic")
-#define INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define INDEPENDENT
-#endif
-
-// Of each function there is one more for CPUs with AVX2, where the linker can choose.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONED __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define CLONED
-#endif
 
 #define EACH INDEPENDENT for (size_t i = 0; i < n; i++)
 
@@ -350,24 +335,6 @@ CLONED int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void*
     case 8: SELECT(uint64_t);
     default: return 0;
     }
-}
-
-CLONED int xpwc_reverse(size_t size, void* dst, const void* src, size_t n) {
-#define REVERSE(T)                       \
-    do {                                 \
-        T* restrict out = dst;           \
-        const T* in = src;               \
-        EACH { out[i] = in[n - 1 - i]; } \
-        return 1;                        \
-    } while (0)
-    switch (size) {
-    case 1: REVERSE(uint8_t);
-    case 2: REVERSE(uint16_t);
-    case 4: REVERSE(uint32_t);
-    case 8: REVERSE(uint64_t);
-    default: return 0;
-    }
-#undef REVERSE
 }
 
 CLONED void xpwc_butterflies(double* numbers, const double* roots, size_t n) {

@@ -40,8 +40,10 @@ int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t
 // Combines n numbers with each of so many rows in turn.
 int xpwc_fold_columns(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n);
 
-// Copies n elements of so many bytes in the reverse order.
-int xpwc_reverse(size_t size, void* dst, const void* src, size_t n);
+// Copies elements of so many bytes, of one or more dimensions. Along dimension d there are n[d], which lie dst_steps[d]
+// and src_steps[d] elements apart.
+int xpwc_move(size_t size, void* dst, const void* src, size_t dims, const ptrdiff_t* n, const ptrdiff_t* dst_steps,
+              const ptrdiff_t* src_steps);
 
 // Converts n numbers.
 int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const void* src, size_t n);
