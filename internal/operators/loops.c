@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+// The loops are the same for integers with a sign and without.
+#pragma GCC diagnostic ignored "-Wtype-limits"
+
 #define EACH INDEPENDENT for (size_t i = 0; i < n; i++)
 
 // One loop for each way in which rows are read, so that the compiler sees how far apart the numbers are.
@@ -45,6 +48,11 @@
     case XPWC_MAXIMUM: ROWS(T, T, MAX(x, y));             \
     case XPWC_MINIMUM: ROWS(T, T, MIN(x, y))
 
+// Quotients and remainders that wrap around: y is not 0, and the least number divided by -1 is the least.
+#define QUOTIENT(T, U) (T)(y == (T)-1 && (T)-1 < 0 ? (U)0 - (U)x : (U)(x / (y == (T)-1 && (T)-1 < 0 ? 1 : y)))
+#define REMAINDER(T) (T)(y == (T)-1 && (T)-1 < 0 ? 0 : x % (y == (T)-1 && (T)-1 < 0 ? 1 : y))
+#define MIXED(T) (REMAINDER(T) != 0 && (x < 0) != (y < 0))
+
 #define COMBINE_INTEGERS(NAME, T, U)                                                                              \
     CLONED static int combine_##NAME(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b, \
                               size_t b_step, size_t n) {                                                          \
@@ -53,6 +61,11 @@
         case XPWC_AND: ROWS(T, T, x & y);                                                                         \
         case XPWC_OR: ROWS(T, T, x | y);                                                                          \
         case XPWC_XOR: ROWS(T, T, x ^ y);                                                                         \
+        case XPWC_DIVIDE:                                                                                         \
+        case XPWC_TRUNCATED_QUOTIENT: ROWS(T, T, QUOTIENT(T, U));                                                 \
+        case XPWC_FLOOR_QUOTIENT: ROWS(T, T, (U)QUOTIENT(T, U) - (U)MIXED(T));                                    \
+        case XPWC_REMAINDER: ROWS(T, T, REMAINDER(T));                                                            \
+        case XPWC_FLOOR_REMAINDER: ROWS(T, T, (U)REMAINDER(T) + (MIXED(T) ? (U)y : 0));                           \
         default: return 0;                                                                                        \
         }                                                                                                         \
     }
@@ -136,8 +149,25 @@ int xpwc_combine(enum xpwc_loop loop, enum xpwc_element element, void* dst, cons
     return 0;
 }
 
-CLONED int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* src, size_t n) {
-    if (element != XPWC_F32) { return 0; }
+#define APPLY_INTEGERS(NAME, T, U)                                                                    \
+    CLONED static int apply_##NAME(enum xpwc_loop loop, void* dst, const void* src, size_t n) {       \
+        T* restrict out = dst;                                                                        \
+        const T* in = src;                                                                            \
+        switch (loop) {                                                                               \
+        case XPWC_ABSOLUTE: EACH { out[i] = (T)(in[i] < 0 ? 0 - (U)in[i] : (U)in[i]); } return 1;     \
+        case XPWC_NEGATE: EACH { out[i] = (T)(0 - (U)in[i]); } return 1;                              \
+        case XPWC_NOT: EACH { out[i] = (T)~in[i]; } return 1;                                         \
+        default: return 0;                                                                            \
+        }                                                                                             \
+    }
+
+APPLY_INTEGERS(i8, int8_t, uint32_t)
+APPLY_INTEGERS(u8, uint8_t, uint32_t)
+APPLY_INTEGERS(i16, int16_t, uint32_t)
+APPLY_INTEGERS(i32, int32_t, uint32_t)
+APPLY_INTEGERS(i64, int64_t, uint64_t)
+
+CLONED static int apply_f32(enum xpwc_loop loop, void* dst, const void* src, size_t n) {
     float* restrict out = dst;
     const float* in = src;
 #define ROW(RESULT)                                      \
@@ -165,6 +195,18 @@ CLONED int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst,
     default: return 0;
     }
 #undef ROW
+}
+
+int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* src, size_t n) {
+    switch (element) {
+    case XPWC_I8: return apply_i8(loop, dst, src, n);
+    case XPWC_U8: return apply_u8(loop, dst, src, n);
+    case XPWC_I16: return apply_i16(loop, dst, src, n);
+    case XPWC_I32: return apply_i32(loop, dst, src, n);
+    case XPWC_I64: return apply_i64(loop, dst, src, n);
+    case XPWC_F32: return apply_f32(loop, dst, src, n);
+    default: return 0;
+    }
 }
 
 // Several results at the same time, since each waits for the one before; numbers[lanes] of each are read in turn. NEXT

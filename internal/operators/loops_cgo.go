@@ -16,7 +16,7 @@ import (
 )
 
 // The loops have the same numbers in C.
-var _ = [1]struct{}{}[C.XPWC_SIGN-C.enum_xpwc_loop(loopSign)]
+var _ = [1]struct{}{}[C.XPWC_NOT-C.enum_xpwc_loop(loopNot)]
 
 func loopElement(e models.Element) (c C.enum_xpwc_element, ok bool) {
 	switch e {

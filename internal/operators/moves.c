@@ -39,12 +39,24 @@ enum { block = 16 }; // rows and columns that are moved together, so that each l
         }                                                                                                             \
     }                                                                                                                 \
                                                                                                                       \
+    static void short_rows_##NAME(NAME* restrict dst, ptrdiff_t dst_step, const NAME* restrict src, ptrdiff_t src_step, \
+                                  ptrdiff_t rows, ptrdiff_t n) {                                                      \
+        for (ptrdiff_t i = 0; i < rows; i++, dst += dst_step, src += src_step) {                                      \
+            dst[0] = src[0];                                                                                          \
+            dst[1] = src[1];                                                                                          \
+            if (n > 2) { dst[2] = src[2]; }                                                                           \
+            if (n > 3) { dst[3] = src[3]; }                                                                           \
+        }                                                                                                             \
+    }                                                                                                                 \
+                                                                                                                      \
     static void move_##NAME(NAME* dst, const NAME* src, size_t dims, const ptrdiff_t* n, const ptrdiff_t* dst_steps,  \
                             const ptrdiff_t* src_steps) {                                                             \
         if (dims == 1) {                                                                                              \
             row_##NAME(dst, *dst_steps, src, *src_steps, *n);                                                         \
         } else if (dims == 2 && *src_steps == 1 && dst_steps[1] == 1) {                                               \
             turn_##NAME(dst, *dst_steps, src, src_steps[1], n[0], n[1]);                                              \
+        } else if (dims == 2 && src_steps[1] == 1 && dst_steps[1] == 1 && n[1] <= 4) {                                \
+            short_rows_##NAME(dst, *dst_steps, src, *src_steps, n[0], n[1]);                                          \
         } else {                                                                                                      \
             for (ptrdiff_t i = 0; i < *n; i++, dst += *dst_steps, src += *src_steps) {                                \
                 move_##NAME(dst, src, dims - 1, n + 1, dst_steps + 1, src_steps + 1);                                 \
