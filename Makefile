@@ -369,7 +369,7 @@ bench-peers: xnnpack models peers # compare with LiteRT and the stock ExecuTorch
 
 # MODEL is a bundle of LiteRT-LM or a .pte with its tokenizer.json, and GGUF the same model for llama.cpp. Each program computes with THREADS threads.
 language_figures = $(or $(JSON),bin/peers/llm.json)
-bench-llm: xnnpack peers # compare language models with LiteRT-LM and llama.cpp (MODEL=, GGUF=, THREADS=1, TOKENS=32, ROUNDS=, PROCESSES=4, JSON=)
+bench-llm: xnnpack peers # compare language models with LiteRT-LM, llama.cpp and ExecuTorch (MODEL=, GGUF=, PYTHON=, THREADS=1, TOKENS=32, ROUNDS=, PROCESSES=4, JSON=)
 	@third_party/fetch-llm
 	@third_party/fetch-llama-cpp
 	@ln -sfn ../../third_party/llama-cpp bin/peers/llama-cpp
@@ -377,6 +377,9 @@ bench-llm: xnnpack peers # compare language models with LiteRT-LM and llama.cpp 
 		-Wl,-rpath,'$(CURDIR)/third_party/llama-cpp' -Wl,-rpath-link,third_party/llama-cpp
 	@$(CC) -O2 -Wall -Wextra -pthread -o bin/peers/litert_lm internal/bench/llm/litert_lm.c -Lthird_party/litert-lm/lib -llitert-lm \
 		-Wl,-rpath,'$(CURDIR)/third_party/litert-lm/lib'
+	@rm -f bin/peers/executorch_llm
+	@[ -z '$(PYTHON)' ] || { printf '#!/bin/sh\nexec "%s" "%s" "$$@"\n' '$(PYTHON)' '$(CURDIR)/internal/bench/llm/executorch_llm.py' && \
+		chmod +x /dev/stdout; } >bin/peers/executorch_llm
 	@$(go) build -o bin/peers/ ./examples/llm
 	@bin/peers/peers --tokens $(or $(TOKENS),32) --threads $(or $(THREADS),1) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		--processes $(or $(PROCESSES),4) --dir demo/llm --json '$(language_figures)' \

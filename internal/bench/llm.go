@@ -95,6 +95,7 @@ const (
 	liteRTLMHost = "litert_lm" // internal/bench/llm
 	llamaHost    = "llama_cpp" // likewise
 	llamaLibrary = "llama-cpp" // a directory next to the host, with llama.cpp's libraries
+	executorchLM = "executorch_llm"
 )
 
 // A languageModel is a file, with the programs that run it.
@@ -109,7 +110,7 @@ func (m languageModel) ways() ([]*way, error) {
 	case ".litertlm":
 		return slices.Concat(m.ownWays("xpwc"), m.liteRTLM()), nil
 	case ".pte":
-		return m.ownWays("xpwc, program"), nil
+		return slices.Concat(m.ownWays("xpwc, program"), m.executorch()), nil
 	case ".gguf":
 		return slices.Concat(m.ownWays("xpwc, GGUF"), m.llamaCPP()), nil
 	default:
@@ -192,6 +193,19 @@ func (m languageModel) llamaCPP() []*way {
 	return []*way{m.way("llama.cpp", withoutCache, "", command), disk}
 }
 
+// executorch has the runner of ExecuTorch's Python package, which takes no cache file. The tokenizer lies beside the
+// model.
+func (m languageModel) executorch() []*way {
+	host := m.Programs.path(executorchLM)
+	if host == "" {
+		return nil
+	}
+	command := m.command(host, filepath.Join(filepath.Dir(m.path), "tokenizer.json"))
+	w := m.way("ExecuTorch", withoutCache, "", command)
+	w.read = (*process).readAnswersOnceImported
+	return []*way{w}
+}
+
 // A moment is a time, and the processor time that a process has used by then.
 type moment struct {
 	wall time.Time
@@ -203,8 +217,30 @@ func (m moment) since(earlier moment, f figures, wall, cpu figure) {
 	f[wall], f[cpu] = console.Milliseconds(m.wall.Sub(earlier.wall)), console.Milliseconds(m.cpu-earlier.cpu)
 }
 
+// readAnswersOnceImported is readAnswers of a program in Python: the clock starts when it has imported its modules.
+func (p *process) readAnswersOnceImported() (*run, error) {
+	begin, err := p.mark()
+	if err != nil {
+		return nil, err
+	}
+	return p.readAnswersSince(begin)
+}
+
 // readAnswers waits for a process that answers two prompts. It prints an empty line at each of these moments.
-func (p *process) readAnswers() (*run, error) {
+func (p *process) readAnswers() (*run, error) { return p.readAnswersSince(moment{wall: p.started}) }
+
+// mark waits for an empty line.
+func (p *process) mark() (m moment, err error) {
+	line, err := p.stdout.ReadString('\n')
+	if err != nil || line != "\n" {
+		return m, fmt.Errorf("no answer, but %q: %w", line, err)
+	}
+	m.cpu, err = processorTimeOf(p.cmd.Process.Pid)
+	m.wall = time.Now()
+	return m, err
+}
+
+func (p *process) readAnswersSince(begin moment) (_ *run, err error) {
 	const (
 		firstToken = iota // of the first answer
 		secondPrompt
@@ -214,21 +250,16 @@ func (p *process) readAnswers() (*run, error) {
 	)
 	var marks [moments]moment
 	for i := range marks {
-		line, err := p.stdout.ReadString('\n')
-		if err != nil || line != "\n" {
-			return nil, fmt.Errorf("no answer, but %q: %w", line, err)
-		}
-		if marks[i].cpu, err = processorTimeOf(p.cmd.Process.Pid); err != nil {
+		if marks[i], err = p.mark(); err != nil {
 			return nil, err
 		}
-		marks[i].wall = time.Now()
 	}
 	r, err := p.read()
 	if err != nil {
 		return nil, err
 	}
 	f := figures{}
-	marks[firstToken].since(moment{wall: p.started}, r.Figures, tokenMS, tokenCPU)
+	marks[firstToken].since(begin, r.Figures, tokenMS, tokenCPU)
 	marks[secondFirst].since(marks[secondPrompt], f, prefillRate, prefillCPU)
 	marks[secondLast].since(marks[secondFirst], f, decodeRate, decodeCPU)
 	prompt, answer := r.Figures[promptTokens], r.Figures[answerTokens]-1 // the first one is prefill's

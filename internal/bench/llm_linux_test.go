@@ -2,14 +2,18 @@ package bench
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/console"
 )
 
 // languagePrograms builds the hosts of language models: xpwc's, and that of LiteRT-LM if its library was fetched.
@@ -68,7 +72,24 @@ func TestAProgramThatDoesNotAnswerIsReported(t *testing.T) {
 	}
 }
 
+func TestTheClockOfAProgramInPythonStartsWhenItHasImported(t *testing.T) {
+	script := `echo; read go; echo; echo; echo; echo; echo '{"figures": {"prompt_tokens": 4, "answer_tokens": 3}}'`
+	p, err := startProcess(t.Context(), []string{"sh", "-c", script})
+	require.NoError(t, err)
+	begin, err := p.mark()
+	require.NoError(t, err)
+	_, err = io.WriteString(p.stdin, "\n")
+	require.NoError(t, err)
+	r, err := p.readAnswersSince(begin)
+	require.NoError(t, err)
+	require.Less(t, r.Figures[tokenMS], console.Milliseconds(time.Since(begin.wall)))
+	require.NoError(t, p.stop())
+}
+
 func TestTheHostsOfLanguageModelsCompile(t *testing.T) {
+	check := "import ast, sys; ast.parse(open(sys.argv[1]).read())"
+	out, err := exec.CommandContext(t.Context(), "python3", "-c", check, "llm/executorch_llm.py").CombinedOutput()
+	require.NoError(t, err, string(out))
 	for _, host := range []string{"litert_lm.c", "llama_cpp.c"} {
 		out, err := exec.CommandContext(t.Context(), "gcc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
 			filepath.Join("llm", host)).CombinedOutput()
