@@ -93,7 +93,12 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 			return foldRow(l, in.Element, out.Data, count, in.Data, n)
 		}
 	}
-	if outer, n, inner, ok := foldedBlock(in.Shape, ranked); ok {
+	outer, n, inner, ok := foldedBlock(in.Shape, ranked)
+	if ok && inner == 1 && l == loopAdd && whole(in.Element) { // a sum of floats depends on their order
+		clear(out.Data)
+		return foldRow(l, in.Element, out.Data, count, in.Data, n)
+	}
+	if ok && inner > 1 {
 		for o := range outer {
 			src, dst := in.Data[o*n*inner*size:][:n*inner*size], out.Data[o*inner*size:][:inner*size]
 			row := copy(dst, src)
