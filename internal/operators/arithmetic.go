@@ -138,10 +138,13 @@ func (o Operation) numberOf(e models.Element) func(a, b float64) float64 {
 // combine fills an output with the results for elements of two inputs: the results of integers if all are.
 func combine(o Operation, out, a, b Array) {
 	bits := o.compares && o.loop > loopGreaterOrEqual && a.Element != models.Bool // of integers, which are no truths
+	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
+	if wholes && o.divides {
+		checkDivisors(b)
+	}
 	if !bits && combineRows(o.loop, out, a, b) {
 		return
 	}
-	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
 	if wholes {
 		combineIntegers(o, out, a, b)
 		return
@@ -163,12 +166,20 @@ func combineIntegers(o Operation, out, a, b Array) {
 	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
 		a.integers(x[:n], places[0], apart[0])
 		b.integers(y[:n], places[1], apart[1])
-		if o.divides && slices.Contains(y[:n], 0) {
-			fault.Check(ErrDivision)
-		}
 		for k := range n {
 			x[k] = o.Whole(x[k], y[k])
 		}
 		out.putIntegers(x[:n], i, 1)
 	})
+}
+
+// checkDivisors checks that no integer is 0.
+func checkDivisors(a Array) {
+	var part [buffered]int64
+	for i, n := 0, product(a.Shape); i < n; i += buffered {
+		divisors := part[:min(buffered, n-i)]
+		if a.integers(divisors, i, 1); slices.Contains(divisors, 0) {
+			fault.Check(ErrDivision)
+		}
+	}
 }

@@ -14,7 +14,6 @@ import (
 	"math"
 
 	"xpwc/internal/half"
-	"xpwc/internal/mapped"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -352,63 +351,6 @@ func (a Array) retyped(e models.Element) Array {
 func (a Array) shaped(shape []int) Array { return Array{a.Element, shape, a.Data} }
 
 func product(shape []int) int { return xnnpack.Elements(shape) }
-
-// Strided fills an output with elements of an input: the first is number offset, and along dimension d they are
-// strides[d] apart.
-func Strided(out, in Array, offset int, strides []int) {
-	size := out.Element.Size()
-	if turn, ok := turns.forSize(size); ok && turn(out, in, offset, strides) {
-		return
-	}
-	rows(out.Shape, [][]int{strides}, func(i, n int, offsets, apart []int) {
-		dst, src := out.Data[i*size:][:n*size], in.Data[(offset+offsets[0])*size:]
-		switch step := apart[0] * size; {
-		case step == size:
-			copy(dst, src)
-		case step == 0:
-			repeat(dst, src[:size])
-		case size == 4:
-			for k := 0; k < len(dst); k += 4 {
-				*(*[4]byte)(dst[k:]) = *(*[4]byte)(src[k/4*step:])
-			}
-		default:
-			for k := range n {
-				copy(dst[k*size:][:size], src[k*step:])
-			}
-		}
-	})
-}
-
-// turns are [Strided] for each size of elements where the last two dimensions of the output are a matrix turned. They
-// report whether they are.
-var turns = sized[func(out, in Array, offset int, strides []int) bool]{turnOf[uint8], turnOf[uint16], turnOf[float32],
-	turnOf[int64]}
-
-func turnOf[T mapped.Number](out, in Array, offset int, strides []int) bool {
-	const block = 16 // rows and columns that are moved together, so that each line of the CPU's cache is read once
-	last := len(strides) - 1
-	if last < 1 || strides[last-1] != 1 || out.Shape[last-1] < block || out.Shape[last] < block {
-		return false
-	}
-	src, aligned := mapped.Numbers[T](in.Data)
-	dst, ok := mapped.Numbers[T](out.Data)
-	if !ok || !aligned {
-		return false
-	}
-	height, width, step := out.Shape[last-1], out.Shape[last], strides[last]
-	walk(out.Shape[:last-1], [][]int{strides[:last-1]}, func(i int, places []int) {
-		matrix, turned := src[offset+places[0]:], dst[i*height*width:][:height*width]
-		for y := 0; y < height; y += block {
-			for x := range width {
-				column := matrix[x*step+y:]
-				for k := y; k < min(y+block, height); k++ {
-					turned[k*width+x] = column[k-y]
-				}
-			}
-		}
-	})
-	return true
-}
 
 // repeat fills bytes with an element.
 func repeat(dst, element []byte) {

@@ -26,5 +26,5 @@ func bitwise(l loop, f func(a, b int64) int64) Operation {
 	return Operation{loop: l, Whole: f, Number: func(a, b float64) float64 { return float64(f(int64(a), int64(b))) }}
 }
 
-// BitNot is the function that inverts the bits of an integer.
-func BitNot(a int64) int64 { return ^a }
+// BitNot inverts the bits of an integer.
+var BitNot = Function{Whole: func(a int64) int64 { return ^a }, loop: loopNot}

@@ -27,7 +27,7 @@ func Limit(low, high float64) Function {
 
 // The functions of several formats.
 var (
-	Abs       = Function{Node: node(xnnpack.Abs), Whole: func(a int64) int64 { return max(a, -a) }}
+	Abs       = Function{Node: node(xnnpack.Abs), loop: loopAbsolute, Whole: func(a int64) int64 { return max(a, -a) }}
 	Ceiling   = Function{Node: node(xnnpack.Ceiling)}
 	Cosine    = Function{Node: node(xnnpack.Cosine)}
 	ELU       = Function{Node: &xnnpack.Unary{Op: xnnpack.ELU, Alpha: 1}}
@@ -35,7 +35,7 @@ var (
 	Floor     = Function{Node: node(xnnpack.Floor)}
 	HardSwish = Function{Node: node(xnnpack.HardSwish)}
 	Log       = Function{Node: node(xnnpack.Log)}
-	Negate    = Function{Node: node(xnnpack.Negate), Whole: func(a int64) int64 { return -a }}
+	Negate    = Function{Node: node(xnnpack.Negate), loop: loopNegate, Whole: func(a int64) int64 { return -a }}
 	ReLU      = Limit(0, math.Inf(1))
 	Round     = Function{Node: node(xnnpack.BankersRounding)}
 	Sigmoid   = Function{Node: node(xnnpack.Sigmoid)}
@@ -86,11 +86,40 @@ func (f Function) Compute() Operator {
 	})
 }
 
-// Map computes a function of integers.
-func Map(f func(a int64) int64) Operator {
-	o := Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-	return unary(func(out, in Array) { combine(o, out, in, in) })
+// ComputeWhole computes a function of integers, in C where that has a loop for them.
+func (f Function) ComputeWhole() Operator {
+	o := Operation{Whole: func(a, _ int64) int64 { return f.Whole(a) }}
+	return unary(func(out, in Array) {
+		if out.Element != in.Element || !inPlace(out, in) ||
+			!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)) {
+			combine(o, out, in, in)
+		}
+	})
 }
+
+// LimitWhole limits integers to a range.
+func LimitWhole(low, high int64) Operator {
+	lower, upper := Number(models.Int64, 0), Number(models.Int64, 0)
+	putWhole(models.Int64, lower.Data, low)
+	putWhole(models.Int64, upper.Data, high)
+	f := Function{Whole: func(a int64) int64 { return min(max(a, low), high) }}.ComputeWhole()
+	return func(shapes [][]int) Kernel {
+		k := f(shapes)
+		each := k.Run
+		k.Run = func(out, in []Array) {
+			if in[0].Element != models.Int64 || out[0].Element != models.Int64 {
+				each(out, in)
+				return
+			}
+			combine(Maximum, out[0], in[0], lower)
+			combine(Minimum, out[0], out[0], upper)
+		}
+		return k
+	}
+}
+
+// IsNaN is 1 where a number is none.
+func IsNaN() Operator { return unary(func(out, in Array) { combine(NotEqual, out, in, in) }) }
 
 // Apply computes a function of numbers.
 func Apply(f func(x float64) float64) Operator {

@@ -138,15 +138,19 @@ func Put(axis int, indices []int) Operator {
 		if along(axis, in); product(src) != product(replaced(in, axis, len(indices))) {
 			wrong("%v in %v", src, in)
 		}
-		outer, inner, length := product(in[:axis]), product(in[axis+1:]), in[axis]
+		outer, inner := product(in[:axis]), product(in[axis+1:])
+		var parts []transfer
+		place := 0
+		for _, p := range piecesOf(indices, len(indices)) {
+			parts = append(parts, newTransfer([]int{outer, p.n, inner},
+				side{first: p.first * inner, steps: []int{in[axis] * inner, p.step * inner, 1}},
+				side{first: place * inner, steps: []int{len(indices) * inner, inner, 1}}))
+			place += p.n
+		}
 		return moving(in, func(out Array, in []Array) {
 			copy(out.Data, in[0].Data)
-			row := inner * out.Element.Size()
-			src := in[1].Data
-			for o := range outer {
-				for _, i := range indices {
-					src = src[copy(out.Data[(o*length+i)*row:], src[:row]):]
-				}
+			for i := range parts {
+				parts[i].run(out.Element.Size(), out.Data, in[1].Data)
 			}
 		}).moves(0, 1)
 	}

@@ -1,22 +1,10 @@
 #include "loops.h"
+#include "vectors.h"
 
 #include <math.h>
 
-// Nobody reads the floating-point exceptions, so comparisons need not raise them one by one. A result lies where an
-// operand does or apart from it, so no loop waits for its own results. With O3 these loops compile three times as long.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math", "tree-vectorize", "vect-cost-model=dynamic")
-#define INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define INDEPENDENT
-#endif
-
-// Of each function there is one more for CPUs with AVX2, where the linker can choose.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONED __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define CLONED
-#endif
+// The loops are the same for integers with a sign and without.
+#pragma GCC diagnostic ignored "-Wtype-limits"
 
 #define EACH INDEPENDENT for (size_t i = 0; i < n; i++)
 
@@ -60,6 +48,11 @@
     case XPWC_MAXIMUM: ROWS(T, T, MAX(x, y));             \
     case XPWC_MINIMUM: ROWS(T, T, MIN(x, y))
 
+// Quotients and remainders that wrap around: y is not 0, and the least number divided by -1 is the least.
+#define QUOTIENT(T, U) (T)(y == (T)-1 && (T)-1 < 0 ? (U)0 - (U)x : (U)(x / (y == (T)-1 && (T)-1 < 0 ? 1 : y)))
+#define REMAINDER(T) (T)(y == (T)-1 && (T)-1 < 0 ? 0 : x % (y == (T)-1 && (T)-1 < 0 ? 1 : y))
+#define MIXED(T) (REMAINDER(T) != 0 && (x < 0) != (y < 0))
+
 #define COMBINE_INTEGERS(NAME, T, U)                                                                              \
     CLONED static int combine_##NAME(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b, \
                               size_t b_step, size_t n) {                                                          \
@@ -68,6 +61,11 @@
         case XPWC_AND: ROWS(T, T, x & y);                                                                         \
         case XPWC_OR: ROWS(T, T, x | y);                                                                          \
         case XPWC_XOR: ROWS(T, T, x ^ y);                                                                         \
+        case XPWC_DIVIDE:                                                                                         \
+        case XPWC_TRUNCATED_QUOTIENT: ROWS(T, T, QUOTIENT(T, U));                                                 \
+        case XPWC_FLOOR_QUOTIENT: ROWS(T, T, (U)QUOTIENT(T, U) - (U)MIXED(T));                                    \
+        case XPWC_REMAINDER: ROWS(T, T, REMAINDER(T));                                                            \
+        case XPWC_FLOOR_REMAINDER: ROWS(T, T, (U)REMAINDER(T) + (MIXED(T) ? (U)y : 0));                           \
         default: return 0;                                                                                        \
         }                                                                                                         \
     }
@@ -151,8 +149,25 @@ int xpwc_combine(enum xpwc_loop loop, enum xpwc_element element, void* dst, cons
     return 0;
 }
 
-CLONED int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* src, size_t n) {
-    if (element != XPWC_F32) { return 0; }
+#define APPLY_INTEGERS(NAME, T, U)                                                                    \
+    CLONED static int apply_##NAME(enum xpwc_loop loop, void* dst, const void* src, size_t n) {       \
+        T* restrict out = dst;                                                                        \
+        const T* in = src;                                                                            \
+        switch (loop) {                                                                               \
+        case XPWC_ABSOLUTE: EACH { out[i] = (T)(in[i] < 0 ? 0 - (U)in[i] : (U)in[i]); } return 1;     \
+        case XPWC_NEGATE: EACH { out[i] = (T)(0 - (U)in[i]); } return 1;                              \
+        case XPWC_NOT: EACH { out[i] = (T)~in[i]; } return 1;                                         \
+        default: return 0;                                                                            \
+        }                                                                                             \
+    }
+
+APPLY_INTEGERS(i8, int8_t, uint32_t)
+APPLY_INTEGERS(u8, uint8_t, uint32_t)
+APPLY_INTEGERS(i16, int16_t, uint32_t)
+APPLY_INTEGERS(i32, int32_t, uint32_t)
+APPLY_INTEGERS(i64, int64_t, uint64_t)
+
+CLONED static int apply_f32(enum xpwc_loop loop, void* dst, const void* src, size_t n) {
     float* restrict out = dst;
     const float* in = src;
 #define ROW(RESULT)                                      \
@@ -182,64 +197,144 @@ CLONED int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst,
 #undef ROW
 }
 
-// Several results at the same time, since each waits for the one before; numbers[lanes] of each are read in turn. A
-// number that is none makes the extreme none.
-#define FOLD(T, NEUTRAL, RESULT, EXTREME)                                   \
-    do {                                                                    \
-        enum { lanes = 64 / sizeof(T), turns = 8 };                         \
-        T lane[lanes];                                                      \
-        int nans[lanes];                                                    \
-        const T* in = src;                                                  \
-        size_t i = 0;                                                       \
-        for (int k = 0; k < lanes; k++) { lane[k] = NEUTRAL; nans[k] = 0; } \
-        for (; n - i >= lanes * turns; i += lanes * turns) {                \
-            for (int k = 0; k < lanes; k++) {                               \
-                T y = lane[k];                                              \
-                int none = nans[k];                                         \
-                for (int turn = 0; turn < turns; turn++) {                  \
-                    const T x = in[i + turn * lanes + k];                   \
-                    y = (T)(RESULT);                                        \
-                    none |= EXTREME && x != x;                              \
-                }                                                           \
-                lane[k] = y;                                                \
-                nans[k] = none;                                             \
-            }                                                               \
-        }                                                                   \
-        T y = *(T*)sum;                                                     \
-        int none = EXTREME && y != y;                                       \
-        for (int k = 0; k < lanes; k++) {                                   \
-            const T x = lane[k];                                            \
-            y = (T)(RESULT);                                                \
-            none |= nans[k];                                                \
-        }                                                                   \
-        for (; i < n; i++) {                                                \
-            const T x = in[i];                                              \
-            y = (T)(RESULT);                                                \
-            none |= EXTREME && x != x;                                      \
-        }                                                                   \
-        if (none) { y = (T)NAN; }                                           \
-        *(T*)sum = y;                                                       \
-        return 1;                                                           \
+int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* src, size_t n) {
+    switch (element) {
+    case XPWC_I8: return apply_i8(loop, dst, src, n);
+    case XPWC_U8: return apply_u8(loop, dst, src, n);
+    case XPWC_I16: return apply_i16(loop, dst, src, n);
+    case XPWC_I32: return apply_i32(loop, dst, src, n);
+    case XPWC_I64: return apply_i64(loop, dst, src, n);
+    case XPWC_F32: return apply_f32(loop, dst, src, n);
+    default: return 0;
+    }
+}
+
+// Several results at the same time, since each waits for the one before; numbers[lanes] of each are read in turn. NEXT
+// makes y the result for y and x. The order of sums and products of floats is part of their results.
+#define FOLD(T, NEXT)                                                                                   \
+    do {                                                                                                \
+        enum { lanes = 64 / sizeof(T), turns = 8 };                                                     \
+        T lane[lanes];                                                                                  \
+        const T* in = src;                                                                              \
+        size_t i = 0;                                                                                   \
+        for (int k = 0; k < lanes; k++) { lane[k] = loop == XPWC_MULTIPLY; }                            \
+        for (; n - i >= lanes * turns; i += lanes * turns) {                                            \
+            for (int k = 0; k < lanes; k++) {                                                           \
+                T y = lane[k];                                                                          \
+                for (int turn = 0; turn < turns; turn++) {                                              \
+                    const T x = in[i + turn * lanes + k];                                               \
+                    y = (T)(NEXT);                                                                      \
+                }                                                                                       \
+                lane[k] = y;                                                                            \
+            }                                                                                           \
+        }                                                                                               \
+        T y = *(T*)sum;                                                                                 \
+        for (int k = 0; k < lanes; k++) {                                                               \
+            const T x = lane[k];                                                                        \
+            y = (T)(NEXT);                                                                              \
+        }                                                                                               \
+        for (; i < n; i++) {                                                                            \
+            const T x = in[i];                                                                          \
+            y = (T)(NEXT);                                                                              \
+        }                                                                                               \
+        *(T*)sum = y;                                                                                   \
+        return 1;                                                                                       \
     } while (0)
 
-#define FOLDS(NAME, T, U, LEAST, GREATEST)                                                     \
-    CLONED static int fold_##NAME(enum xpwc_loop loop, void* sum, const void* src, size_t n) { \
-        switch (loop) {                                                                        \
-        case XPWC_ADD: FOLD(T, 0, (U)x + (U)y, 0);                                             \
-        case XPWC_MULTIPLY: FOLD(T, 1, (U)x * (U)y, 0);                                        \
-        case XPWC_MAXIMUM: FOLD(T, LEAST, x > y ? x : y, 1);                                   \
-        case XPWC_MINIMUM: FOLD(T, GREATEST, x < y ? x : y, 1);                                \
-        default: return 0;                                                                     \
-        }                                                                                      \
+// The same where the order does not matter. A number that is none makes an extreme none.
+#define FOLD_ANY(T, FLAG, NEUTRAL, NEXT, EXTREME)                                                       \
+    do {                                                                                                \
+        enum { lanes = 128 / sizeof(T) };                                                               \
+        T lane[lanes];                                                                                  \
+        FLAG nans[lanes];                                                                               \
+        const T* in = src;                                                                              \
+        for (int k = 0; k < lanes; k++) { lane[k] = NEUTRAL; nans[k] = 0; }                             \
+        for (; n >= 4 * lanes; n -= 4 * lanes, in += 4 * lanes) {                                       \
+            for (int k = 0; k < lanes; k++) {                                                           \
+                const T a = in[k], b = in[lanes + k], c = in[2 * lanes + k], d = in[3 * lanes + k];     \
+                T first = a, second = c, y = lane[k];                                                   \
+                { const T x = b, y = a; first = (T)(NEXT); }                                            \
+                { const T x = d, y = c; second = (T)(NEXT); }                                           \
+                { const T x = second, y = first; first = (T)(NEXT); }                                   \
+                { const T x = first; lane[k] = (T)(NEXT); }                                             \
+                nans[k] |= EXTREME && ((a != a) | (b != b) | (c != c) | (d != d));                      \
+            }                                                                                           \
+        }                                                                                               \
+        while (n > 0) {                                                                                 \
+            const size_t rest = n < lanes ? n : lanes;                                                  \
+            for (size_t k = 0; k < rest; k++) {                                                         \
+                const T x = in[k], y = lane[k];                                                         \
+                lane[k] = (T)(NEXT);                                                                    \
+                nans[k] |= EXTREME && x != x;                                                           \
+            }                                                                                           \
+            n -= rest;                                                                                  \
+            in += rest;                                                                                 \
+        }                                                                                               \
+        HALVE(T, 64, NEXT) HALVE(T, 32, NEXT) HALVE(T, 16, NEXT) HALVE(T, 8, NEXT) HALVE(T, 4, NEXT)    \
+        HALVE(T, 2, NEXT) HALVE(T, 1, NEXT)                                                             \
+        const T x = lane[0], y = *(T*)sum;                                                              \
+        *(T*)sum = EXTREME && (nans[0] | (y != y)) ? (T)NAN : (T)(NEXT);                                \
+        return 1;                                                                                       \
+    } while (0)
+#define HALVE(T, HALF, NEXT)                                                                            \
+    for (int k = 0; HALF < lanes && k < HALF; k++) {                                                    \
+        const T x = lane[k + HALF], y = lane[k];                                                        \
+        lane[k] = (T)(NEXT);                                                                            \
+        nans[k] |= nans[k + HALF];                                                                      \
     }
 
-FOLDS(i8, int8_t, uint32_t, INT8_MIN, INT8_MAX)
-FOLDS(u8, uint8_t, uint32_t, 0, UINT8_MAX)
-FOLDS(i16, int16_t, uint32_t, INT16_MIN, INT16_MAX)
-FOLDS(i32, int32_t, uint32_t, INT32_MIN, INT32_MAX)
-FOLDS(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
-FOLDS(f32, float, float, -INFINITY, INFINITY)
-FOLDS(f64, double, double, -INFINITY, INFINITY)
+// Four rows at the same time, so that the results are read and written once for all of them.
+#define FOLD_ROWS(T, NEXT, EXTREME)                                                                     \
+    do {                                                                                                \
+        T* restrict out = sums;                                                                         \
+        const T *restrict a = src, *restrict b = a + n, *restrict c = b + n, *restrict d = c + n;       \
+        EACH {                                                                                          \
+            const T first = out[i];                                                                     \
+            T y = first;                                                                                \
+            { const T x = a[i]; y = (T)(NEXT); }                                                        \
+            { const T x = b[i]; y = (T)(NEXT); }                                                        \
+            { const T x = c[i]; y = (T)(NEXT); }                                                        \
+            { const T x = d[i]; y = (T)(NEXT); }                                                        \
+            const int none = (a[i] != a[i]) | (b[i] != b[i]) | (c[i] != c[i]) | (d[i] != d[i]);         \
+            out[i] = EXTREME && (none | (first != first)) ? (T)NAN : y;                                 \
+        }                                                                                               \
+        return 1;                                                                                       \
+    } while (0)
+
+enum { folded = 4 };
+
+#define FOLDS(NAME, T, U, FLAG, LEAST, GREATEST, SUM, PRODUCT, EXTREME)                                 \
+    CLONED static int fold_##NAME(enum xpwc_loop loop, void* sum, const void* src, size_t n) {          \
+        switch (loop) {                                                                                 \
+        case XPWC_ADD: SUM;                                                                             \
+        case XPWC_MULTIPLY: PRODUCT;                                                                    \
+        case XPWC_MAXIMUM: FOLD_ANY(T, FLAG, LEAST, x > y ? x : y, EXTREME);                            \
+        case XPWC_MINIMUM: FOLD_ANY(T, FLAG, GREATEST, x < y ? x : y, EXTREME);                         \
+        default: return 0;                                                                              \
+        }                                                                                               \
+    }                                                                                                   \
+    CLONED static int fold_rows_##NAME(enum xpwc_loop loop, void* sums, const void* src, size_t n) {    \
+        switch (loop) {                                                                                 \
+        case XPWC_ADD: FOLD_ROWS(T, (U)y + (U)x, 0);                                                    \
+        case XPWC_MULTIPLY: FOLD_ROWS(T, (U)y * (U)x, 0);                                               \
+        case XPWC_MAXIMUM: FOLD_ROWS(T, x > y ? x : y, EXTREME);                                        \
+        case XPWC_MINIMUM: FOLD_ROWS(T, x < y ? x : y, EXTREME);                                        \
+        default: return 0;                                                                              \
+        }                                                                                               \
+    }
+#define INTEGER_FOLDS(NAME, T, U, LEAST, GREATEST)                                                      \
+    FOLDS(NAME, T, U, T, LEAST, GREATEST, FOLD_ANY(T, T, 0, (U)x + (U)y, 0),                            \
+          FOLD_ANY(T, T, 1, (U)x * (U)y, 0), 0)
+#define FLOAT_FOLDS(NAME, T, FLAG)                                                                      \
+    FOLDS(NAME, T, T, FLAG, -INFINITY, INFINITY, FOLD(T, x + y), FOLD(T, x * y), 1)
+
+INTEGER_FOLDS(i8, int8_t, uint32_t, INT8_MIN, INT8_MAX)
+INTEGER_FOLDS(u8, uint8_t, uint32_t, 0, UINT8_MAX)
+INTEGER_FOLDS(i16, int16_t, uint32_t, INT16_MIN, INT16_MAX)
+INTEGER_FOLDS(i32, int32_t, uint32_t, INT32_MIN, INT32_MAX)
+INTEGER_FOLDS(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
+FLOAT_FOLDS(f32, float, int32_t)
+FLOAT_FOLDS(f64, double, int64_t)
 
 int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n) {
 #define EACH_ROW(NAME, T)                                                                 \
@@ -265,10 +360,25 @@ int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t
 static const size_t sizes[] = {[XPWC_I8] = 1, [XPWC_U8] = 1, [XPWC_I16] = 2, [XPWC_I32] = 4,
                                [XPWC_I64] = 8, [XPWC_F32] = 4, [XPWC_F64] = 8, [XPWC_BOOL] = 1};
 
+static int fold_rows(enum xpwc_loop loop, enum xpwc_element element, void* sums, const void* src, size_t n) {
+    switch (element) {
+    case XPWC_I8: return fold_rows_i8(loop, sums, src, n);
+    case XPWC_U8: return fold_rows_u8(loop, sums, src, n);
+    case XPWC_I16: return fold_rows_i16(loop, sums, src, n);
+    case XPWC_I32: return fold_rows_i32(loop, sums, src, n);
+    case XPWC_I64: return fold_rows_i64(loop, sums, src, n);
+    case XPWC_F32: return fold_rows_f32(loop, sums, src, n);
+    case XPWC_F64: return fold_rows_f64(loop, sums, src, n);
+    default: return 0;
+    }
+}
+
 int xpwc_fold_columns(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src,
                       size_t n) {
     const char* row = src;
-    for (size_t i = 0; i < rows; i++, row += n * sizes[element]) {
+    const size_t size = n * sizes[element];
+    for (; rows >= folded && fold_rows(loop, element, sums, row, n); rows -= folded) { row += folded * size; }
+    for (size_t i = 0; i < rows; i++, row += size) {
         if (!xpwc_combine(loop, element, sums, sums, 1, row, 1, n)) { return 0; }
     }
     return 1;
@@ -350,24 +460,6 @@ CLONED int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void*
     case 8: SELECT(uint64_t);
     default: return 0;
     }
-}
-
-CLONED int xpwc_reverse(size_t size, void* dst, const void* src, size_t n) {
-#define REVERSE(T)                       \
-    do {                                 \
-        T* restrict out = dst;           \
-        const T* in = src;               \
-        EACH { out[i] = in[n - 1 - i]; } \
-        return 1;                        \
-    } while (0)
-    switch (size) {
-    case 1: REVERSE(uint8_t);
-    case 2: REVERSE(uint16_t);
-    case 4: REVERSE(uint32_t);
-    case 8: REVERSE(uint64_t);
-    default: return 0;
-    }
-#undef REVERSE
 }
 
 CLONED void xpwc_butterflies(double* numbers, const double* roots, size_t n) {

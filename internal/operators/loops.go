@@ -28,12 +28,12 @@ const (
 	loopMaximum
 	loopMinimum
 	loopDivide
-	loopPower
-	loopArcTangent2
 	loopRemainder
 	loopFloorRemainder
 	loopFloorQuotient
 	loopTruncatedQuotient
+	loopPower
+	loopArcTangent2
 	loopArcCosine
 	loopAreaCosine
 	loopArcSine
@@ -50,6 +50,9 @@ const (
 	loopLogarithm2
 	loopTruncate
 	loopSign
+	loopAbsolute
+	loopNegate
+	loopNot
 )
 
 // result returns the type of the loop's results for elements of a type.
@@ -90,9 +93,20 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 			return foldRow(l, in.Element, out.Data, count, in.Data, n)
 		}
 	}
-	if rows, ok := columnLength(in.Shape, ranked); ok {
-		row := copy(out.Data, in.Data[:count*size])
-		return foldColumns(l, in.Element, out.Data, rows-1, in.Data[row:], count)
+	outer, n, inner, ok := foldedBlock(in.Shape, ranked)
+	if ok && inner == 1 && l == loopAdd && whole(in.Element) { // a sum of floats depends on their order
+		clear(out.Data)
+		return foldRow(l, in.Element, out.Data, count, in.Data, n)
+	}
+	if ok && inner > 1 {
+		for o := range outer {
+			src, dst := in.Data[o*n*inner*size:][:n*inner*size], out.Data[o*inner*size:][:inner*size]
+			row := copy(dst, src)
+			if !foldColumns(l, in.Element, dst, n-1, src[row:], inner) {
+				return false
+			}
+		}
+		return true
 	}
 	begun := make([]bool, count)
 	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
@@ -128,19 +142,23 @@ func rowLength(shape, ranked []int) (n int, ok bool) {
 	return n, true
 }
 
-// columnLength returns how many elements are reduced to one, if they are a column: the dimensions that are reduced come
-// first.
-func columnLength(shape, ranked []int) (n int, ok bool) {
-	n = 1
+// foldedBlock returns how many elements are reduced to one, and how many dimensions multiply to before and after them,
+// if the dimensions that are reduced follow each other.
+func foldedBlock(shape, ranked []int) (outer, n, inner int, ok bool) {
+	outer, n, inner = 1, 1, 1
 	for d, length := range shape {
 		switch reduced := ranked[d] != length; {
-		case reduced && n != product(shape[:d]):
-			return 0, false
+		case reduced && inner > 1:
+			return 0, 0, 0, false
 		case reduced:
 			n *= length
+		case n > 1:
+			inner *= length
+		default:
+			outer *= length
 		}
 	}
-	return n, true
+	return outer, n, inner, true
 }
 
 // selectRows fills an output with elements of a where the condition is not 0, and of b elsewhere. All three have the

@@ -16,13 +16,16 @@ enum xpwc_loop {
     XPWC_EQUAL, XPWC_NOT_EQUAL, XPWC_LESS, XPWC_LESS_OR_EQUAL, XPWC_GREATER, XPWC_GREATER_OR_EQUAL, // to booleans
     XPWC_AND, XPWC_OR, XPWC_XOR, // of booleans, or the bits of integers
     XPWC_ADD, XPWC_SUBTRACT, XPWC_MULTIPLY, XPWC_MAXIMUM, XPWC_MINIMUM,
+    // Of single precision, and of integers that are not divided by 0:
+    XPWC_DIVIDE, XPWC_REMAINDER, XPWC_FLOOR_REMAINDER, XPWC_FLOOR_QUOTIENT, XPWC_TRUNCATED_QUOTIENT,
     // Of single precision alone, two numbers:
-    XPWC_DIVIDE, XPWC_POWER, XPWC_ARC_TANGENT_2, XPWC_REMAINDER, XPWC_FLOOR_REMAINDER, XPWC_FLOOR_QUOTIENT,
-    XPWC_TRUNCATED_QUOTIENT,
+    XPWC_POWER, XPWC_ARC_TANGENT_2,
     // and one number:
     XPWC_ARC_COSINE, XPWC_AREA_COSINE, XPWC_ARC_SINE, XPWC_AREA_SINE, XPWC_ARC_TANGENT, XPWC_AREA_TANGENT,
     XPWC_HYPERBOLIC_COSINE, XPWC_HYPERBOLIC_SINE, XPWC_TANGENT, XPWC_ERROR_FUNCTION, XPWC_EXPONENTIAL_LESS_1,
-    XPWC_LOGARITHM_10, XPWC_LOGARITHM_1_MORE, XPWC_LOGARITHM_2, XPWC_TRUNCATE, XPWC_SIGN
+    XPWC_LOGARITHM_10, XPWC_LOGARITHM_1_MORE, XPWC_LOGARITHM_2, XPWC_TRUNCATE, XPWC_SIGN,
+    // Of one integer:
+    XPWC_ABSOLUTE, XPWC_NEGATE, XPWC_NOT
 };
 
 // Each returns 0 if there is no such loop. A step is 1, or 0 where one number is used for the whole row.
@@ -40,8 +43,10 @@ int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t
 // Combines n numbers with each of so many rows in turn.
 int xpwc_fold_columns(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n);
 
-// Copies n elements of so many bytes in the reverse order.
-int xpwc_reverse(size_t size, void* dst, const void* src, size_t n);
+// Copies elements of so many bytes, of one or more dimensions. Along dimension d there are n[d], which lie dst_steps[d]
+// and src_steps[d] elements apart.
+int xpwc_move(size_t size, void* dst, const void* src, size_t dims, const ptrdiff_t* n, const ptrdiff_t* dst_steps,
+              const ptrdiff_t* src_steps);
 
 // Converts n numbers.
 int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const void* src, size_t n);

@@ -16,7 +16,7 @@ import (
 )
 
 // The loops have the same numbers in C.
-var _ = [1]struct{}{}[C.XPWC_SIGN-C.enum_xpwc_loop(loopSign)]
+var _ = [1]struct{}{}[C.XPWC_NOT-C.enum_xpwc_loop(loopNot)]
 
 func loopElement(e models.Element) (c C.enum_xpwc_element, ok bool) {
 	switch e {
@@ -83,10 +83,11 @@ func foldColumns(l loop, e models.Element, sums []byte, rows int, src []byte, n 
 		C.size_t(n)) != 0
 }
 
-// reverseRow copies n elements of so many bytes in the reverse order. It returns false if there is no such loop.
-func reverseRow(size int, dst, src []byte, n int) bool {
-	return aligned(dst, size) && aligned(src, size) &&
-		C.xpwc_reverse(C.size_t(size), pointer(dst), pointer(src), C.size_t(n)) != 0
+// moveElements does what a transfer does, for elements of so many bytes. It returns false if C does not.
+func moveElements(size int, dst, src []byte, t *transfer) bool {
+	first := func(s []int) *C.ptrdiff_t { return (*C.ptrdiff_t)(unsafe.Pointer(unsafe.SliceData(s))) }
+	return C.xpwc_move(C.size_t(size), pointer(dst[t.dst.first*size:]), pointer(src[t.src.first*size:]),
+		C.size_t(len(t.shape)), first(t.shape), first(t.dst.steps), first(t.src.steps)) != 0
 }
 
 // convertRow converts n numbers. It returns false if there is no such loop.

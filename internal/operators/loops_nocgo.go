@@ -12,7 +12,7 @@ func combineRow(loop, models.Element, []byte, []byte, int, []byte, int, int) boo
 func applyRow(loop, models.Element, []byte, []byte, int) bool                     { return false }
 func foldRow(loop, models.Element, []byte, int, []byte, int) bool                 { return false }
 func foldColumns(loop, models.Element, []byte, int, []byte, int) bool             { return false }
-func reverseRow(int, []byte, []byte, int) bool                                    { return false }
+func moveElements(int, []byte, []byte, *transfer) bool                            { return false }
 func convertRow(models.Element, []byte, models.Element, []byte, int) bool         { return false }
 func selectRow(int, []byte, []byte, []byte, int, []byte, int, int) bool           { return false }
 func attendRow([]float32, attending, float32) bool                                { return false }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/fault"
 	"xpwc/models"
 )
 
@@ -98,6 +99,62 @@ func TestALargeMatrixIsTurned(t *testing.T) {
 		for i := range product(in.Shape) {
 			matrix, y, x := i/1750, i/50%35, i%50
 			require.Equal(t, in.Number(i), out.Number(matrix*1750+x*35+y), "%v", e)
+		}
+	}
+}
+
+func TestIntegersAreDividedAsOneByOne(t *testing.T) {
+	numbers := []float64{-128, -7, -3, -1, 0, 1, 2, 7, 127}
+	for _, e := range []models.Element{models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64} {
+		for _, o := range []Operation{Quotient, TruncatedQuotient, FloorQuotient, TruncatedRemainder, FloorRemainder} {
+			for _, y := range numbers {
+				if y == 0 {
+					continue
+				}
+				a, b, out := arrayOf(e, []int{9}, numbers...), Number(e, y), New(e, 9)
+				combine(o, out, a, b)
+				for i := range numbers {
+					want := New(e, 1)
+					putWhole(e, want.Data, o.Whole(a.Whole(i), b.Whole(0)))
+					require.Equal(t, want.Whole(0), out.Whole(i), "%v: %v and %v", e, a.Whole(i), b.Whole(0))
+				}
+			}
+			zero := arrayOf(e, []int{2}, 1, 0)
+			require.ErrorIs(t, fault.Try(func() { combine(o, New(e, 2), zero, zero) }), ErrDivision)
+		}
+	}
+}
+
+func TestIntegersAreNegatedAndLimited(t *testing.T) {
+	for _, e := range []models.Element{models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64} {
+		in := arrayOf(e, []int{5}, -128, -5, 0, 5, 100)
+		for _, f := range []Function{Abs, Negate, BitNot} {
+			out := New(e, 5)
+			run(f.ComputeWhole(), out, in)
+			for i := range 5 {
+				want := New(e, 1)
+				putWhole(e, want.Data, f.Whole(in.Whole(i)))
+				require.Equal(t, want.Whole(0), out.Whole(i), "%v: %v", e, in.Whole(i))
+			}
+		}
+		out := New(e, 5)
+		run(LimitWhole(-3, 4), out, in)
+		for i := range 5 {
+			require.Equal(t, min(max(in.Whole(i), -3), 4), out.Whole(i), "%v", e)
+		}
+	}
+}
+
+func TestDimensionsBetweenOthersAreReduced(t *testing.T) {
+	for _, o := range []Operation{Sum, Product, Maximum, Minimum} {
+		in, out := countingArray(models.Int64, 3, 10, 7), New(models.Int64, 3, 7)
+		run(Reduce(o, []int{1}, false), out, in)
+		for i := range product(out.Shape) {
+			want := in.Whole(i/7*70 + i%7)
+			for k := 1; k < 10; k++ {
+				want = o.Whole(want, in.Whole(i/7*70+k*7+i%7))
+			}
+			require.Equal(t, want, out.Whole(i), "element %d", i)
 		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"xpwc/models"
 )
 
-// taking returns the kernel whose output has along dimension d the input's elements at places()[d], see [take]. The
-// places are computed when it first runs.
-func taking(shape []int, places func() [][]int) Kernel {
-	once := sync.OnceValue(places)
-	return moving(shape, func(out Array, in []Array) { take(out.shaped(shape), in[0], once(), nil) })
+// taking returns the kernel whose output has along dimension d the elements at places()[d] of an input of a shape, see
+// [taker]. The places are computed when it first runs.
+func taking(in, shape []int, places func() [][]int) Kernel {
+	once := sync.OnceValue(func() func(out, in, missing []byte, size int) { return taker(in, places()) })
+	return moving(shape, func(out Array, in []Array) { once()(out.Data, in[0].Data, nil, out.Element.Size()) })
 }
 
 // Take has elements of the input: along the dimensions from an axis on those at places, and along the others all.
@@ -27,7 +27,7 @@ func Take(axis int, places ...[]int) Operator {
 			}
 			shape[axis+i] = len(p)
 		}
-		return taking(shape, func() [][]int {
+		return taking(shapes[0], shape, func() [][]int {
 			everywhere := Everywhere(shapes[0])
 			copy(everywhere[axis:], places)
 			return everywhere
@@ -42,7 +42,7 @@ func Reverse(axes []int) Operator {
 		for _, d := range axes {
 			along(d, in)
 		}
-		return taking(in, func() [][]int {
+		return taking(in, in, func() [][]int {
 			places := Everywhere(in)
 			for _, d := range axes {
 				places[d] = Every(in[d]-1, in[d], -1)
@@ -68,16 +68,13 @@ func Tile(times []int) Operator {
 			}
 			shape[d] *= n
 		}
-		k := taking(shape, func() [][]int {
+		return taking(in, shape, func() [][]int {
 			places := Everywhere(in)
 			for d, n := range times {
 				places[d] = slices.Repeat(places[d], n)
 			}
 			return places
 		})
-		run := k.Run
-		k.Run = func(out, src []Array) { run(out, []Array{src[0].shaped(in)}) }
-		return k
 	}
 }
 
@@ -100,7 +97,7 @@ func MirrorPad(pre, post []int, edge bool) Operator {
 			}
 			shape[d] += pre[d] + post[d]
 		}
-		return taking(shape, func() [][]int {
+		return taking(in, shape, func() [][]int {
 			places := make([][]int, len(in))
 			for d, n := range in {
 				places[d] = slices.Concat(Every(pre[d]-1+first, pre[d], -1), Every(0, n, 1),
@@ -117,7 +114,7 @@ func Expand(shape []int) Operator {
 		if whole, ok := Broadcast(shapes[0], shape); !ok || !slices.Equal(whole, shape) {
 			wrong("shape %v for %v", shape, shapes[0])
 		}
-		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], 0, steps(in[0].Shape, shape)) })
+		return stridedKernel(shape, 0, steps(shapes[0], shape))
 	}
 }
 
@@ -132,7 +129,7 @@ func AsStrided(shape, strides []int, offset int) Operator {
 		if len(strides) != len(shape) || offset < 0 || last >= product(shapes[0]) {
 			wrong("elements from %d, %v apart, of shape %v", offset, strides, shapes[0])
 		}
-		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], offset, strides) })
+		return stridedKernel(shape, offset, strides)
 	}
 }
 
@@ -146,8 +143,9 @@ func SpaceToBatch(height, width int) Operator {
 		}
 		far, blocks := Rows(in), []int{height, width, in[0], in[1] / height, in[2] / width, in[3]}
 		strides := []int{far[1], far[2], far[0], height * far[1], width * far[2], 1}
-		shape := []int{product(blocks[:3]), blocks[3], blocks[4], in[3]}
-		return moving(shape, func(out Array, in []Array) { Strided(out.shaped(blocks), in[0], 0, strides) })
+		k := stridedKernel(blocks, 0, strides)
+		k.Shapes = [][]int{{product(blocks[:3]), blocks[3], blocks[4], in[3]}}
+		return k
 	}
 }
 
@@ -184,8 +182,9 @@ func ReverseSequences(axis, batch int) Operator {
 			src[1].indices(0, in[batch], in[axis]+1, func(part []int) { lengths = append(lengths, part...) })
 			if copy(out.Data, data); axis == last {
 				for i := range product(in[:axis]) {
-					first, n := i*in[axis]*size, lengths[i/between%in[batch]]*size
-					reverse(out.Data[first:][:n], data[first:][:n], size)
+					if first, n := i*in[axis]*size, lengths[i/between%in[batch]]; n > 0 {
+						reverse(out.Data[first:], data[first:], n, inner, out.Element.Size())
+					}
 				}
 				return
 			}
@@ -290,7 +289,7 @@ func Transpose(order []int) Operator {
 		for _, d := range order {
 			shape, strides = append(shape, in[d]), append(strides, far[d])
 		}
-		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], 0, strides) })
+		return stridedKernel(shape, 0, strides)
 	}
 }
 
@@ -310,7 +309,7 @@ func Slice(offsets, sizes []int) Operator {
 		if !fits {
 			wrong("a part at %v of sizes %v of shape %v", offsets, sizes, in)
 		}
-		return moving(sizes, func(out Array, in []Array) { Strided(out, in[0], offset, strides) })
+		return stridedKernel(sizes, offset, strides)
 	}
 }
 
@@ -328,19 +327,19 @@ func Pad(pre, post []int) Operator {
 		if !fits {
 			wrong("%v and %v elements around shape %v", pre, post, in)
 		}
-		places := sync.OnceValue(func() [][]int {
+		fill := sync.OnceValue(func() func(out, in, missing []byte, size int) {
 			places := Everywhere(in)
 			for d := range places {
 				places[d] = slices.Concat(Every(-1, pre[d], 0), places[d], Every(-1, post[d], 0))
 			}
-			return places
+			return taker(in, places)
 		})
 		return moving(shape, func(out Array, in []Array) {
 			var number []byte
 			if len(in) > 1 {
 				number = in[1].Data
 			}
-			take(out, in[0], places(), number)
+			fill()(out.Data, in[0].Data, number, out.Element.Size())
 		})
 	}
 }
@@ -374,41 +373,51 @@ func Concatenate(axis int) Operator {
 			}
 			out[axis] += in[axis]
 		}
-		outer, inner := product(out[:axis]), product(out[axis+1:])
+		parts, place, far := make([]transfer, len(shapes)), 0, Rows(out)
+		for k, in := range shapes {
+			parts[k] = newTransfer(in, side{first: place, steps: far}, side{steps: Rows(in)})
+			place += in[axis] * far[axis]
+		}
 		return moving(out, func(out Array, in []Array) {
-			size, dst := inner*out.Element.Size(), out.Data
-			for o := range outer {
-				for k, a := range in {
-					n := shapes[k][axis] * size
-					dst = dst[copy(dst, a.Data[o*n:][:n]):]
-				}
+			for k := range parts {
+				parts[k].run(out.Element.Size(), out.Data, in[k].Data)
 			}
 		}).moves(Every(0, len(shapes), 1)...)
 	}
 }
 
-// take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
-// index places[d][i] of the input. Where one of these is -1, it is the element missing, which is 0 if that is nil.
+// take fills an output with elements of an input, see [taker].
 func take(out, in Array, places [][]int, missing []byte) {
-	cell, last := out.Element.Size(), len(places)-1 // bytes that are moved together, and the dimension of them
-	if missing == nil {
-		missing = make([]byte, cell)
+	taker(in.Shape, places)(out.Data, in.Data, missing, out.Element.Size())
+}
+
+// taker returns what fills an output with elements of an input of a shape: along dimension d, index i of the output is
+// index places[d][i] of the input. Where one of these is -1, it is the element missing, which is 0 if that is nil.
+func taker(in []int, places [][]int) func(out, in, missing []byte, size int) {
+	p, ok := newPattern(in, places)
+	return func(out, src, missing []byte, size int) {
+		if missing == nil {
+			missing = make([]byte, size)
+		}
+		if ok {
+			p.run(size, out, src, missing)
+		} else {
+			takeRows(out, src, size, in, places, missing)
+		}
 	}
-	for ; last > 0 && slices.Equal(places[last], Every(0, in.Shape[last], 1)); last-- {
-		cell *= in.Shape[last]
+}
+
+// takeRows is [taker] row by row: the places have no pattern.
+func takeRows(dst, src []byte, size int, in []int, places [][]int, missing []byte) {
+	cell, last := size, len(places)-1 // bytes that are moved together, and the dimension of them
+	for ; last > 0 && slices.Equal(places[last], Every(0, in[last], 1)); last-- {
+		cell *= in[last]
 	}
-	if last < 0 {
-		copy(out.Data, in.Data[:cell])
-		return
-	}
-	inner, far := places[last], Rows(in.Shape[:last+1])
-	pieces, dst, index := segmentsOf(inner), out.Data, make([]int, last)
-	if len(pieces) > len(inner)/4 && slices.Min(inner) >= 0 {
-		pieces = nil
-	}
+	inner, far := places[last], Rows(in[:last+1])
+	gaps := slices.Min(inner) < 0
 	row, latest := len(inner)*cell, []byte(nil) // the row before, of latestOffset
-	latestOffset := 0
-	for range product(out.Shape[:last]) {
+	latestOffset, index := 0, make([]int, last)
+	for len(dst) > 0 {
 		offset, inside := 0, true
 		for d, i := range index {
 			inside = inside && places[d][i] >= 0
@@ -420,12 +429,15 @@ func take(out, in Array, places [][]int, missing []byte) {
 		case latest != nil && offset == latestOffset:
 			copy(dst, latest)
 		default:
-			moveRow(dst[:row], in.Data[offset*cell:], cell, inner, pieces, missing)
-			latest, latestOffset = dst[:row], offset
+			if latest, latestOffset = dst[:row], offset; gaps {
+				pickWithGaps(latest, src[offset*cell:], cell, inner, missing)
+			} else {
+				pick(latest, src[offset*cell:], cell, inner)
+			}
 		}
 		dst = dst[row:]
 		for d := last - 1; d >= 0; d-- {
-			if index[d]++; index[d] < out.Shape[d] {
+			if index[d]++; index[d] < len(places[d]) {
 				break
 			}
 			index[d] = 0
@@ -433,58 +445,21 @@ func take(out, in Array, places [][]int, missing []byte) {
 	}
 }
 
-// A segment is so many places from one on that follow each other, or the same backwards, or that are all -1.
-type segment struct {
-	place, n  int
-	backwards bool
-}
-
-func segmentsOf(places []int) (out []segment) {
-	for _, p := range places {
-		k := len(out) - 1
-		switch {
-		case k < 0:
-			out = append(out, segment{p, 1, false})
-		case p < 0 && out[k].place < 0, p > 0 && out[k].place >= 0 && !out[k].backwards && p == out[k].place+out[k].n:
-			out[k].n++
-		case p >= 0 && out[k].place >= 0 && (out[k].backwards || out[k].n == 1) && p == out[k].place-out[k].n:
-			out[k].n++
-			out[k].backwards = true
-		default:
-			out = append(out, segment{p, 1, false})
+// pickWithGaps is [pick] of cells, of which -1 is missing.
+func pickWithGaps(dst, src []byte, cell int, places []int, missing []byte) {
+	for i, place := range places {
+		if place < 0 {
+			repeat(dst[i*cell:][:cell], missing)
+		} else {
+			copy(dst[i*cell:][:cell], src[place*cell:])
 		}
 	}
-	return out
 }
 
-// moveRow moves cells from places, in segments if there are any.
-func moveRow(dst, src []byte, cell int, places []int, pieces []segment, missing []byte) {
-	if pieces == nil {
-		pick(dst, src, cell, places)
-		return
-	}
-	for _, r := range pieces {
-		n := r.n * cell
-		switch {
-		case r.place < 0:
-			repeat(dst[:n], missing)
-		case r.backwards:
-			reverse(dst[:n], src[(r.place-r.n+1)*cell:][:n], cell)
-		default:
-			copy(dst[:n], src[r.place*cell:])
-		}
-		dst = dst[n:]
-	}
-}
-
-// reverse copies cells of so many bytes in the reverse order.
-func reverse(dst, src []byte, size int) {
-	if reverseRow(size, dst, src, len(src)/size) {
-		return
-	}
-	for i := len(src) - size; i >= 0; i -= size {
-		dst = dst[copy(dst, src[i:][:size]):]
-	}
+// reverse copies n elements of so many bytes, in rows, the last row first.
+func reverse(dst, src []byte, n, row, size int) {
+	t := newTransfer([]int{n, row}, side{steps: []int{row, 1}}, side{first: (n - 1) * row, steps: []int{-row, 1}})
+	t.run(size, dst, src)
 }
 
 // MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than

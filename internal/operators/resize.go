@@ -123,7 +123,7 @@ func ResizeNearest(size []int, factors []float64) Operator {
 		}
 		shape := append(slices.Clone(in[:first]), size...)
 		scale := Resizing{Size: size, Factors: factors}
-		return taking(shape, func() [][]int {
+		return taking(in, shape, func() [][]int {
 			places := Everywhere(in)
 			for axis, n := range size {
 				length := in[first+axis]

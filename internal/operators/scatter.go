@@ -212,7 +212,7 @@ func Roll(axes, places []int) Operator {
 		for _, d := range axes {
 			along(d, in)
 		}
-		return taking(in, func() [][]int {
+		return taking(in, in, func() [][]int {
 			indices := Everywhere(in)
 			for i, d := range axes {
 				n := int(floorRemainder(int64(-places[i]), int64(in[d])))
@@ -237,7 +237,7 @@ func Surround(pre, post []int) Operator {
 		if !fits {
 			wrong("%v and %v elements around shape %v", pre, post, in)
 		}
-		return taking(shape, func() [][]int {
+		return taking(in, shape, func() [][]int {
 			places := make([][]int, len(in))
 			for d, n := range in {
 				places[d] = slices.Concat(Every(0, pre[d], 0), Every(0, n, 1), Every(n-1, post[d], 0))

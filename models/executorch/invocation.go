@@ -403,10 +403,10 @@ func (c *invocation) divided() {
 }
 
 // integerFunction plans what Go computes of an integer.
-func integerFunction(f func(a int64) int64) func(*invocation) {
+func integerFunction(f operators.Function) func(*invocation) {
 	return func(c *invocation) {
 		c.integersOnly()
-		c.hostResult(operators.Map(f), 0)
+		c.hostResult(f.ComputeWhole(), 0)
 	}
 }
 
@@ -433,7 +433,8 @@ func (c *invocation) clampInGo() {
 	if !c.absent(2) {
 		high = int64(c.integer(2))
 	}
-	integerFunction(func(a int64) int64 { return min(max(a, low), high) })(c)
+	c.integersOnly()
+	c.hostResult(operators.LimitWhole(low, high), 0)
 }
 
 // clampBetween limits numbers by the numbers of two tensors, each of which may be missing.

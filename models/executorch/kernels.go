@@ -115,7 +115,7 @@ var kernels = map[string]operatorRow{
 	"aten::index_put.out":                             {inGo: (*invocation).indexPut},
 	"aten::index_select.out":                          {inGo: (*invocation).indexSelect},
 	"aten::isinf.out":                                 testRow(func(x float64) bool { return math.IsInf(x, 0) }),
-	"aten::isnan.out":                                 testRow(math.IsNaN),
+	"aten::isnan.out":                                 hostedRow(operators.IsNaN(), 0),
 	"aten::le.Scalar_out":                             comparisonRow(operators.LessOrEqual),
 	"aten::le.Tensor_out":                             comparisonRow(operators.LessOrEqual),
 	"aten::leaky_relu.out":                            {nodes: (*invocation).leakyReLU},

@@ -29,7 +29,7 @@ func unaryRow(f operators.Function) (row operatorRow) {
 	case number != nil:
 		row.inGo = hostedRow(f.Compute(), 0).inGo
 	case f.Whole != nil:
-		row.inGo = integerFunction(f.Whole)
+		row.inGo = integerFunction(f)
 	}
 	return row
 }

@@ -190,7 +190,7 @@ func wholeOrNumber(f operators.Function) func(*invocation) {
 		if isReal(c.tensor(0).dtype) {
 			c.hostResult(f.Compute(), 0)
 		} else {
-			integerFunction(f.Whole)(c)
+			integerFunction(f)(c)
 		}
 	}
 }

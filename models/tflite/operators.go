@@ -163,7 +163,7 @@ func unaryRow(f operators.Function) operatorRow {
 	case f.Number != nil:
 		row.inGo = planFunction(f)
 	case f.Whole != nil:
-		row.inGo = planMapped(f.Whole)
+		row.inGo = planMapped(f)
 	}
 	return row
 }

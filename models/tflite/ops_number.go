@@ -280,14 +280,14 @@ func planCombined(o operators.Operation, slot int) func(*call) {
 }
 
 // planMapped plans an operator on one integer.
-func planMapped(f func(a int64) int64) func(*call) {
+func planMapped(f operators.Function) func(*call) {
 	return func(c *call) {
 		in := c.operand(0)
 		c.sameTypes(in)
 		if in.dtype == typeFloat32 {
 			unsupported("of single precision in Go")
 		}
-		c.host(operators.Map(f), 0)
+		c.host(f.ComputeWhole(), 0)
 	}
 }
 
@@ -298,7 +298,7 @@ func planFunction(f operators.Function) func(*call) {
 		if c.sameTypes(in); in.dtype == typeFloat32 || c.wide {
 			c.host(f.Compute(), 0)
 		} else {
-			planMapped(f.Whole)(c)
+			planMapped(f)(c)
 		}
 	}
 }
