@@ -45,7 +45,8 @@ func damagePrefill(t *testing.T, path string) {
 
 // damageSubgraph changes the operator code of an operator of a signature.
 func damageSubgraph(model []byte, signature string) bool {
-	const subgraphs, signatures, operators, key, subgraph = 8, 18, 10, 8, 12 // fields of the schema, as vtables have them
+	// Fields of the schema, as vtables have them.
+	const subgraphs, signatures, operators, key, subgraph = 8, 18, 10, 8, 12
 	root := flatbuffers.Table{Bytes: model, Pos: flatbuffers.GetUOffsetT(model)}
 	element := func(t flatbuffers.Table, field flatbuffers.VOffsetT, i int) flatbuffers.Table {
 		at := t.Vector(flatbuffers.UOffsetT(t.Offset(field))) + flatbuffers.UOffsetT(4*i)

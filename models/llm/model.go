@@ -65,8 +65,9 @@ const (
 
 // Open opens a language model, of a bundle or a program of ExecuTorch (.pte), with its packed weights in the cache
 // file, or in memory if that is empty. It plans what computes one token, and makes its runtimes. A prefill's are made
-// when a prompt first needs it; if it cannot be run, the prompt's first inference has the error. The error matches [ErrUnsupported], or is one of [bundle.Open], [tflite.Open],
-// [executorch.Open], [xpwc.Open] and XNNPACK. The caller closes the model.
+// when a prompt first needs it; if it cannot be run, the prompt's first inference has the error. The error matches
+// [ErrUnsupported], or is one of [bundle.Open], [tflite.Open], [executorch.Open], [xpwc.Open] and XNNPACK. The caller
+// closes the model.
 func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	if o == nil {
 		o = &Options{}

@@ -13,7 +13,7 @@ import (
 )
 
 // A File is a .tflite file that is mapped once for several of its signatures, each of which is planned when it is
-// opened. All are of the content that the path had when OpenFile was called, also if another file has replaced it since.
+// opened. All have the content that the path had when OpenFile was called, also if another file replaces it.
 // Methods may be called from many goroutines.
 type File struct {
 	file     *mapped.File
