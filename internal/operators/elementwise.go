@@ -105,10 +105,10 @@ func LimitWhole(low, high int64) Operator {
 	f := Function{Whole: func(a int64) int64 { return min(max(a, low), high) }}.ComputeWhole()
 	return func(shapes [][]int) Kernel {
 		k := f(shapes)
-		each := k.Run
+		wide := k.Run
 		k.Run = func(out, in []Array) {
 			if in[0].Element != models.Int64 || out[0].Element != models.Int64 {
-				each(out, in)
+				wide(out, in)
 				return
 			}
 			combine(Maximum, out[0], in[0], lower)

@@ -91,9 +91,9 @@ func moveElements(size int, dst, src []byte, t *transfer) bool {
 }
 
 // convertRow converts n numbers. It returns false if there is no such loop.
-func convertRow(to models.Element, dst []byte, from models.Element, src []byte, n int) bool {
-	dstElement, dstOK := loopElement(to)
-	srcElement, srcOK := loopElement(from)
+func convertRow(dstKind models.Element, dst []byte, srcKind models.Element, src []byte, n int) bool {
+	dstElement, dstOK := loopElement(dstKind)
+	srcElement, srcOK := loopElement(srcKind)
 	return dstOK && srcOK &&
 		C.xpwc_convert(dstElement, pointer(dst), srcElement, pointer(src), C.size_t(n)) != 0
 }

@@ -40,14 +40,14 @@ func newTransfer(shape []int, dst, src side) transfer {
 
 // bound sets the element after the last. A side that begins before the array has no bound.
 func (s *side) bound(shape []int) {
-	least, most := s.first, s.first
+	low, high := s.first, s.first
 	for d, n := range shape {
-		least, most = min(least, least+(n-1)*s.steps[d]), max(most, most+(n-1)*s.steps[d])
+		low, high = min(low, low+(n-1)*s.steps[d]), max(high, high+(n-1)*s.steps[d])
 	}
-	if least < 0 {
+	if low < 0 {
 		wrong("elements from %d, %v apart, of shape %v", s.first, s.steps, shape)
 	}
-	s.end = most + 1
+	s.end = high + 1
 }
 
 // turn makes the dimension along which the source's elements follow each other the last but one, if it is not the last:
@@ -99,8 +99,8 @@ type piece struct {
 	missing        bool
 }
 
-// piecesOf returns the pieces of a list of indices, of which -1 is missing: at most so many, or nil.
-func piecesOf(indices []int, most int) (out []piece) {
+// piecesOf returns the pieces of a list of indices, of which -1 is missing: at most limit, or nil.
+func piecesOf(indices []int, limit int) (out []piece) {
 	for len(indices) > 0 {
 		p := piece{first: indices[0], n: 1, missing: indices[0] < 0}
 		for ; p.n < len(indices) && (indices[p.n] < 0) == p.missing; p.n++ {
@@ -110,7 +110,7 @@ func piecesOf(indices []int, most int) (out []piece) {
 				break
 			}
 		}
-		if out, indices = append(out, p), indices[p.n:]; len(out) > most {
+		if out, indices = append(out, p), indices[p.n:]; len(out) > limit {
 			return nil
 		}
 	}
@@ -123,11 +123,11 @@ type pattern struct{ moves, fills []transfer }
 // newPattern returns how an output has along dimension d the input's elements at places[d], of which -1 is missing. It
 // is not ok if that takes many transfers.
 func newPattern(in []int, places [][]int) (p pattern, ok bool) {
-	const most = 128
+	const limit = 128
 	pieces, shape, count := make([][]piece, len(places)), make([]int, len(places)), 1
 	for d, indices := range places {
 		shape[d] = len(indices)
-		if pieces[d] = piecesOf(indices, most/count); pieces[d] == nil {
+		if pieces[d] = piecesOf(indices, limit/count); pieces[d] == nil {
 			return pattern{}, false
 		}
 		count *= len(pieces[d])
@@ -143,13 +143,13 @@ func (p *pattern) add(pieces [][]piece, dst, src side, shape []int, d int) {
 		return
 	}
 	for _, piece := range pieces[d] {
-		part, from := slices.Clone(shape), side{src.first + piece.first*src.steps[d], slices.Clone(src.steps), 0}
+		part, cut := slices.Clone(shape), side{src.first + piece.first*src.steps[d], slices.Clone(src.steps), 0}
 		part[d] = piece.n
-		from.steps[d] *= piece.step
+		cut.steps[d] *= piece.step
 		if piece.missing {
 			p.fills = append(p.fills, newTransfer(part, dst, side{steps: make([]int, len(part))}))
 		} else {
-			p.add(pieces, dst, from, part, d+1)
+			p.add(pieces, dst, cut, part, d+1)
 		}
 		dst.first += piece.n * dst.steps[d]
 	}

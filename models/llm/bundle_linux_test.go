@@ -49,8 +49,8 @@ func damageSubgraph(model []byte, signature string) bool {
 	const subgraphs, signatures, operators, key, subgraph = 8, 18, 10, 8, 12
 	root := flatbuffers.Table{Bytes: model, Pos: flatbuffers.GetUOffsetT(model)}
 	element := func(t flatbuffers.Table, field flatbuffers.VOffsetT, i int) flatbuffers.Table {
-		at := t.Vector(flatbuffers.UOffsetT(t.Offset(field))) + flatbuffers.UOffsetT(4*i)
-		return flatbuffers.Table{Bytes: model, Pos: t.Indirect(at)}
+		offset := t.Vector(flatbuffers.UOffsetT(t.Offset(field))) + flatbuffers.UOffsetT(4*i)
+		return flatbuffers.Table{Bytes: model, Pos: t.Indirect(offset)}
 	}
 	for i := range root.VectorLen(flatbuffers.UOffsetT(root.Offset(signatures))) {
 		s := element(root, signatures, i)
@@ -111,9 +111,9 @@ func TestAModelThatIsReplacedWhileItIsOpenAnswersAsBefore(t *testing.T) {
 
 	m, err = llm.Open(path, "", nil)
 	require.NoError(t, err)
-	other := copiedBundle(t, t.TempDir())
-	damagePrefill(t, other)
-	require.NoError(t, os.Rename(other, path))
+	damaged := copiedBundle(t, t.TempDir())
+	damagePrefill(t, damaged)
+	require.NoError(t, os.Rename(damaged, path))
 	got, err := logitsOf(t, m, prompt...) // the first that opens prefill
 	require.NoError(t, err)
 	require.Equal(t, want, got)

@@ -118,7 +118,7 @@ func TestASubgraphThatIsNotChosenIsNotComputed(t *testing.T) {
 			inputs: []int{0, 1, 5}, outputs: []int{4},
 		}
 	}
-	again := blueprint{
+	nested := blueprint{
 		tensors: []blueTensor{floats("x", nil), int32Tensor("i", nil), typed(floats("c", nil), typeBool),
 			floats("y", nil)},
 		ops: []blueOp{{code: "IF", inputs: []int{2, 0, 1, 2}, outputs: []int{3},
@@ -132,7 +132,7 @@ func TestASubgraphThatIsNotChosenIsNotComputed(t *testing.T) {
 		ops: []blueOp{{code: "IF", inputs: []int{2, 0, 1, 3}, outputs: []int{4},
 			options: fields{ifThen: int32(1), ifElse: int32(3)}}},
 		inputs: []int{0, 1, 2, 3}, outputs: []int{4},
-		bodies: []blueprint{again, row(1), row(0), row(-1)},
+		bodies: []blueprint{nested, row(1), row(0), row(-1)},
 	}
 	opened := openModel(t, save(t, m.bytes()))
 	for _, c := range []struct {
