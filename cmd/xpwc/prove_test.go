@@ -297,6 +297,15 @@ func TestAFileForSeveralCPUsIsProvenForAllOfThem(t *testing.T) {
 	for _, w := range v.Proof.Wrong {
 		require.Equal(t, "ssse3", w.CPU)
 	}
+}
+
+func TestAFileOfAStockRuntimeIsProvenForOneCPU(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("there is no other CPU to pack for")
+	}
+	needsExecuTorchsXNNPACK(t)
+	testkit.NeedsWholeCPU(t)
+	dir := t.TempDir()
 	mobile := program(t, mobilenet)
 	packJSON(t, dir, mobile, "--for", "executorch", "-o", "stock", "--cpu", "sse2")
 	require.Contains(t, printed(t, dir, exitUsage, "verify", "stock", "--model", mobile, "--cpu", "sse2,ssse3"),
