@@ -100,7 +100,7 @@ func (l *modelLanguage) newText() (text, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conversation{c}, nil
+	return &conversation{Conversation: c}, nil
 }
 
 func (l *modelLanguage) tokenizer() (*tokenizer, error) {
@@ -116,9 +116,12 @@ func (l *modelLanguage) packedWeights() *xpwc.Cache { return l.model.Cache() }
 
 func (l *modelLanguage) close() error { return l.model.Close() }
 
-type conversation struct{ *llm.Conversation }
+type conversation struct {
+	*llm.Conversation
+	logits []float32 // of the latest token
+}
 
-func (c conversation) next(ctx context.Context, tokens []int) ([]float32, error) {
+func (c *conversation) next(ctx context.Context, tokens []int) ([]float32, error) {
 	ids := make([]int32, len(tokens))
 	for i, t := range tokens {
 		ids[i] = int32(t)
@@ -126,7 +129,9 @@ func (c conversation) next(ctx context.Context, tokens []int) ([]float32, error)
 	if err := c.Append(ids...); err != nil {
 		return nil, err
 	}
-	return c.Logits(ctx)
+	logits, err := c.AppendLogits(ctx, c.logits[:0])
+	c.logits = logits
+	return logits, err
 }
 
-func (c conversation) close() error { return c.Close() }
+func (c *conversation) close() error { return c.Close() }

@@ -10,6 +10,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/mapped"
 )
 
 // reader gives all access to the bytes of a flatbuffer.
@@ -215,25 +216,36 @@ func (t Table) String(slot int) string {
 }
 
 // Int32s returns a copy of a vector of int32, and nil if the field is absent.
-func (t Table) Int32s(slot int) []int32 { return numbers(t, slot, flatbuffers.GetInt32) }
+func (t Table) Int32s(slot int) []int32 { return numbers[int32](t, slot) }
 
 // Uint32s returns such a copy.
-func (t Table) Uint32s(slot int) []uint32 { return numbers(t, slot, flatbuffers.GetUint32) }
+func (t Table) Uint32s(slot int) []uint32 { return numbers[uint32](t, slot) }
 
 // Uint64s returns such a copy.
-func (t Table) Uint64s(slot int) []uint64 { return numbers(t, slot, flatbuffers.GetUint64) }
+func (t Table) Uint64s(slot int) []uint64 { return numbers[uint64](t, slot) }
 
 // Int64s returns such a copy.
-func (t Table) Int64s(slot int) []int64 { return numbers(t, slot, flatbuffers.GetInt64) }
+func (t Table) Int64s(slot int) []int64 { return numbers[int64](t, slot) }
 
 // Float32s returns such a copy.
-func (t Table) Float32s(slot int) []float32 { return numbers(t, slot, flatbuffers.GetFloat32) }
+func (t Table) Float32s(slot int) []float32 { return numbers[float32](t, slot) }
 
-// numbers returns a copy of a vector of numbers, each as get reads it.
-func numbers[T any](t Table, slot int, get func([]byte) T) []T {
+// numbers returns a copy of a vector of numbers. A language model has some 100,000 scales in each signature.
+func numbers[T mapped.Number](t Table, slot int) []T {
 	var number T
 	size := binary.Size(number)
-	return Copied(t.Vector(slot, int64(size)), size, get)
+	v := t.Vector(slot, int64(size))
+	if !v.ok {
+		return nil
+	}
+	v.r.spend(v.n * size)
+	out, b := make([]T, v.n), v.r.buf[v.pos:][:v.n*size]
+	if src, ok := mapped.Numbers[T](b); ok {
+		copy(out, src)
+	} else {
+		_, _ = binary.Decode(b, binary.LittleEndian, out) // which fails for other types only
+	}
+	return out
 }
 
 // Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is

@@ -108,9 +108,14 @@ func (c *Conversation) Next(ctx context.Context, choose Choice) (int32, error) {
 
 // Logits computes what was not computed yet, and returns the logits of the next token, of a copy of its own. Errors: as
 // of Next.
-func (c *Conversation) Logits(ctx context.Context) (logits []float32, err error) {
-	err = c.compute(ctx, func(l []float32) { logits = slices.Clone(l) })
-	return logits, err
+func (c *Conversation) Logits(ctx context.Context) ([]float32, error) {
+	return c.AppendLogits(ctx, nil)
+}
+
+// AppendLogits is Logits, appended to dst. With the memory of an earlier call a token makes no garbage.
+func (c *Conversation) AppendLogits(ctx context.Context, dst []float32) ([]float32, error) {
+	err := c.compute(ctx, func(l []float32) { dst = append(dst, l...) })
+	return dst, err
 }
 
 // compute computes all tokens that have no keys and values, and the last one, after which do gets the logits.

@@ -14,7 +14,7 @@ import (
 
 // A File is a .tflite file that is mapped once for several of its signatures, each of which is planned when it is
 // opened. All have the content that the path had when OpenFile was called, also if another file replaces it.
-// Methods may be called from many goroutines.
+// It must not be changed in place. Methods may be called from many goroutines.
 type File struct {
 	file     *mapped.File
 	contents *contents
