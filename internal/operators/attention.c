@@ -66,7 +66,8 @@ static inline __attribute__((always_inline)) float exponential(float x) {
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
 #include "attention_rows.h"
-#define ATTEND(t) (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? attend_tile_avx2(t) : attend_tile_any(t))
+#define WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#define ATTEND(t) (WIDE ? attend_tile_avx2(t) : attend_tile_any(t))
 #else
 #define ATTEND(t) attend_tile_any(t)
 #endif
