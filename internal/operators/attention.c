@@ -75,6 +75,7 @@ static inline __attribute__((always_inline)) float exponential(float x) {
 void xpwc_attend(float* dst, float* scores, const float* query, const float* keys, const float* values,
                  const float* mask, const xpwc_attention* a) {
     const size_t sharing = a->heads / a->groups, rows = a->queries * sharing;
+    const size_t scored = a->seen + (a->queries - 1) * a->more; // keys at most
     tile t = {.width = a->width, .step = a->groups * a->width, .scale = a->scale};
     for (size_t group = 0; group < a->groups; group++) {
         t.keys = keys + group * a->width;
@@ -86,7 +87,7 @@ void xpwc_attend(float* dst, float* scores, const float* query, const float* key
                 const size_t offset = (i * a->heads + head) * a->width;
                 t.dst[r] = dst + offset;
                 t.query[r] = query + offset;
-                t.scores[r] = scores + r * a->capacity;
+                t.scores[r] = scores + r * scored;
                 t.mask[r] = mask == NULL ? NULL : mask + i * a->capacity;
                 t.seen[r] = a->seen + i * a->more;
             }

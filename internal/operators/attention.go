@@ -111,7 +111,7 @@ func (a attention) compute(out Array, in []Array) {
 	result, done := outputOf[float32](out)
 	defer done()
 	all := attending{queries: inputOf[float32](in[0]), keys: inputOf[float32](in[1]), values: inputOf[float32](in[2]),
-		scores: make([]float32, scoredRows*a.capacity)}
+		scores: make([]float32, scoredRows*a.seen(a.queries-1))}
 	if a.mask == AddedMask {
 		all.mask = inputOf[float32](in[3])
 	}

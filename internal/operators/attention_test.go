@@ -112,7 +112,7 @@ func TestAttentionInGoAndInCAreTheSame(t *testing.T) {
 func attendingOf(a attention) attending {
 	in := attending{queries: make([]float32, a.queries*a.heads*a.width),
 		keys: make([]float32, a.capacity*a.groups*a.width), values: make([]float32, a.capacity*a.groups*a.width),
-		scores: make([]float32, scoredRows*a.capacity)}
+		scores: make([]float32, scoredRows*a.seen(a.queries-1))}
 	lists := [][]float32{in.queries, in.keys, in.values}
 	if a.mask == AddedMask {
 		in.mask = make([]float32, a.queries*a.capacity)

@@ -67,7 +67,8 @@ typedef struct {
 } xpwc_attention;
 
 // Computes the attention of queries [queries, heads, width] to keys and values [capacity, groups, width]. The mask
-// [queries, capacity] is added to the scores; it may be null. scores has room for 4 * capacity numbers.
+// [queries, capacity] is added to the scores; it may be null. scores has room for 4 numbers of each key that the last
+// query sees.
 void xpwc_attend(float* dst, float* scores, const float* query, const float* keys, const float* values,
                  const float* mask, const xpwc_attention* a);
 
