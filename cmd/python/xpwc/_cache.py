@@ -83,8 +83,8 @@ def pack_into(
         try:
             report = run("pack", options, sources)
         except Error as error:
-            # The temporary directory would be gone when the caller reads its name. The name alone is replaced: the tool's
-            # words are UTF-8 in any locale, in which a path may be written otherwise.
+            # The temporary directory would be gone when the caller reads its name. The whole path is not searched for:
+            # the tool's words are UTF-8, and str(packed) depends on the locale.
             raise Error(str(error).replace(Path(work).name + "/", ""), error.kind) from None
         nothing = report.get("nothing_packed")
         if nothing:
