@@ -250,5 +250,5 @@ func init() {
 	}
 	hook.Writer = func(c any) *writer.Writer { return c.(*Cache).writer }
 	hook.User = func(s any) *writer.User { return s.(*Session).user }
-	hook.AwaitEvents = func(c any) { c.(*Cache).events.wait() }
+	hook.AwaitEvents = func(c any) { c.(*Cache).log.Wait() }
 }
