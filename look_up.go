@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"xpwc/internal/ask"
 	"xpwc/internal/entries"
@@ -13,6 +14,9 @@ import (
 
 // notFound is look_up's answer to a miss: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
+
+// addressOf returns the address of b, by which XNNPACK knows mapped memory.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key, which names weights that it is about to pack or has
 // packed.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"unsafe"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/entries"
@@ -51,9 +50,6 @@ func newTensors(data DataMap) tensors {
 
 // newArena returns an arena of anonymous memory.
 func newArena() *store.Arena { return store.NewArena(osdisk.Granularity(), mapAnonymous, unmap) }
-
-// addressOf returns the address of b, by which XNNPACK knows mapped memory.
-func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // A source is an unpacked tensor as a session loaded it, or a copy of one.
 type source struct {
