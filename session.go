@@ -38,7 +38,7 @@ type Session struct {
 	report   loadReport
 }
 
-// A stage is how far a session has come.
+// A sessionState is how far a session has come.
 type sessionState uint8
 
 const (

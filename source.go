@@ -66,7 +66,7 @@ type source struct {
 	released bool
 	unread   bool // Identity.DigestReadsNothing
 	retain   atomic.Bool
-	readers  atomic.Int32 // of the content, now or soon; see willRead
+	readers  atomic.Int32 // of the content, now or soon; see beginRead
 
 	answers     []answer // of look-ups of this kernel in the session
 	firstAnswer [1]answer
@@ -382,7 +382,7 @@ func (s *Session) alias(alias, original uintptr) {
 	}
 }
 
-// A copying is what made a copy of a tensor.
+// A copyMethod is what made a copy of a tensor.
 type copyMethod struct {
 	kind    copyKind
 	word    string
@@ -407,7 +407,7 @@ func (c *copyMethod) suffix() string {
 	return "#" + c.word
 }
 
-// digest returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
+// digest returns the digest of a copy whose original has this one. No tensor's content and no other copy has it.
 func (c *copyMethod) digest(original Digest) Digest {
 	return digest.OfStrings("alias", c.suffix(), string(original[:]))
 }

@@ -71,7 +71,7 @@ func (u *User) StopWriting() {
 }
 
 // Reserve returns n bytes of the file to pack into, for an entry whose names have so many bytes. The error
-// is why there are none; BecomeWriter must be asked again if it is ErrReplaced.
+// is why there are none; StartWriting must be called again if it is ErrReplaced.
 func (u *User) Reserve(n, names uint64) (store.Reservation, error) {
 	st := u.w.file.take()
 	defer u.w.file.give()
