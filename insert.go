@@ -170,17 +170,10 @@ func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
 	for _, src := range read {
 		src.endRead()
 	}
-	if progress != nil {
-		s.reportProgress(*progress)
+	if progress != nil { // a panic of the host's function must not keep XNNPACK from the address
+		s.note(guarded("Options.Progress", func() error { s.cache.progress(*progress); return nil }))
 	}
 	return address
-}
-
-// reportProgress calls the host's progress function. Its panic must not keep XNNPACK from the address.
-func (s *Session) reportProgress(p Progress) {
-	if s.cache.progress != nil {
-		s.note(guarded("Options.Progress", func() error { s.cache.progress(p); return nil }))
-	}
 }
 
 // insertQuietly is insert without the calls of the host, which must not run under the lock: it returns the progress to
@@ -233,7 +226,9 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if p.miss != nil { // otherwise the report keeps it
 		s.spare = w
 	}
-	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
+	if s.cache.progress != nil {
+		progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
+	}
 	return progress, read, addressOf(e.Data)
 }
 
