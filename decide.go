@@ -23,7 +23,7 @@ func factOf(b bool) fact {
 
 // A request has the facts of a look-up that its key lacks.
 type request struct {
-	compare   bool   // stored entries are not trusted: see packedAs.believed
+	compare   bool   // stored entries are not trusted: see weight.trusted
 	repeated  bool   // the session used an entry for the same look-up before
 	described bool   // the host gave a packing identity
 	ambiguous bool   // its packing identities are of several ways of packing
@@ -122,7 +122,7 @@ func decide(a request, candidates []candidate) verdict {
 	return v
 }
 
-// takes reports whether a candidate of the session's content answers a look-up, and if not, why.
+// accepts reports whether a candidate of the session's content answers a look-up, and if not, why.
 func (a request) accepts(c *candidate) (fact, refusal) {
 	switch {
 	case a.compare && !a.described:
@@ -167,21 +167,21 @@ type stored struct {
 // compare decides what to do with the entries under the key of a packing. Equal bytes are right, whatever their source.
 // Other bytes of the same content are a variant, unless they are damaged.
 func compare(rivals []stored) []writer.Action {
-	lots := make([]writer.Action, len(rivals))
+	actions := make([]writer.Action, len(rivals))
 	for i := range rivals {
 		if rivals[i].equalBytes {
-			lots[i] = writer.Reuse
-			return lots
+			actions[i] = writer.Reuse
+			return actions
 		}
 	}
 	for i, r := range rivals {
 		switch {
 		case !r.content, !r.seed:
 		case !r.sound, r.wrongSize:
-			lots[i] = writer.MarkDamaged
+			actions[i] = writer.MarkDamaged
 		default:
-			lots[i] = writer.MarkVariant
+			actions[i] = writer.MarkVariant
 		}
 	}
-	return lots
+	return actions
 }

@@ -56,7 +56,7 @@ func (s *Session) finalize() (lost error) {
 	}
 	s.data = nil
 	s.sources, s.unfilled, s.origins, s.spare = nil, nil, nil, nil // there may be a million
-	s.note(s.computed.drop())
+	s.note(s.computed.Drop())
 	s.window.Detach()
 	s.moving = nil
 	s.addresses = nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -42,6 +41,7 @@ type packer struct {
 	scratch  *store.Region     // for packings that are compared, while none is packed there
 	noFile   Reason            // why the session packs into private memory, or ""
 	work     work
+	err      error // the first that a callback could not return
 }
 
 // A work is what XNNPACK had to do for a session.
@@ -52,6 +52,10 @@ const (
 	workEqual      // it packed something that the cache had, or uses what a session that is not finalized packed
 	workNew        // it packed something that the cache did not have
 )
+
+// fail keeps the first error, if there is one, that a callback has no way to return: the runtime must not be used, or
+// XNNPACK cannot create it.
+func (k *packer) fail(err error) { k.err = cmp.Or(k.err, err) }
 
 // note keeps and reports an error that does the runtime no harm, if there is one.
 func (k *packer) note(err error) { k.cache.writer.Note(err) }
@@ -70,7 +74,7 @@ func (k *packer) startWriting() (changed bool) {
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
 	p := s.reserveSpace(n)
-	if p.kind != inScratch && !fitsArena(n) {
+	if p.kind != inScratch && !store.FitsArena(n) {
 		osdisk.Supply(p.Data) // all of it is about to be written, and a fault for each page takes longer
 	}
 	return p.Data
@@ -133,7 +137,7 @@ func (k *packer) reserveKept(n uint64, w *weight) (space, error) {
 }
 
 func (k *packer) reservePrivate(n uint64) (space, error) {
-	r, err := k.cache.arena.alloc(n)
+	r, err := k.cache.arena.Alloc(n)
 	return space{Reservation: r, kind: inPrivate}, err
 }
 
@@ -143,7 +147,7 @@ func (k *packer) reserveScratch(n uint64) (space, error) {
 	if r == nil || uint64(len(r.Data())) < n {
 		k.recycleScratch(nil)
 		var err error
-		if r, err = newAnonymousRegion(n); err != nil {
+		if r, err = k.cache.arena.Region(n); err != nil {
 			return space{}, err
 		}
 	}
@@ -166,17 +170,10 @@ func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
 	for _, src := range read {
 		src.endRead()
 	}
-	if progress != nil {
-		s.reportProgress(*progress)
+	if progress != nil { // a panic of the host's function must not keep XNNPACK from the address
+		s.note(guarded("Options.Progress", func() error { s.cache.progress(*progress); return nil }))
 	}
 	return address
-}
-
-// reportProgress calls the host's progress function. Its panic must not keep XNNPACK from the address.
-func (s *Session) reportProgress(p Progress) {
-	if s.cache.progress != nil {
-		s.note(guarded("Options.Progress", func() error { s.cache.progress(p); return nil }))
-	}
 }
 
 // insertQuietly is insert without the calls of the host, which must not run under the lock: it returns the progress to
@@ -229,7 +226,9 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if p.miss != nil { // otherwise the report keeps it
 		s.spare = w
 	}
-	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
+	if s.cache.progress != nil {
+		progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
+	}
 	return progress, read, addressOf(e.Data)
 }
 
@@ -407,68 +406,4 @@ func (k *packer) discard(p space) {
 	case inPrivate:
 		k.note(p.Region.Release())
 	}
-}
-
-// An arena hands out private memory, many small pieces to a region: one mapping a piece would exhaust the number of
-// mappings a process may have.
-type arena struct {
-	mu      sync.Mutex // nothing else is locked while it is held
-	current *store.Region
-	used    uint64
-}
-
-const arenaRegion = 1 << 20
-
-// fitsArena reports whether a piece of n bytes shares a region with others.
-func fitsArena(n uint64) bool { return n <= arenaRegion/4 }
-
-// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and
-// all taken since are released.
-func (a *arena) alloc(n uint64) (store.Reservation, error) {
-	if !fitsArena(n) {
-		r, err := newAnonymousRegion(n)
-		if err != nil {
-			return store.Reservation{}, err
-		}
-		return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
-		r, err := newAnonymousRegion(arenaRegion)
-		if err != nil {
-			return store.Reservation{}, err
-		}
-		if err := a.dropLocked(); err != nil {
-			return store.Reservation{}, err
-		}
-		a.current, a.used = r, 0
-	}
-	start := a.used
-	a.used = format.AlignUp(start+n, format.Alignment)
-	return store.Reservation{Region: a.current.Retain(), Data: a.current.Data()[start : start+n : start+n]}, nil
-}
-
-// drop releases the arena's reference to its current region.
-func (a *arena) drop() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.dropLocked()
-}
-
-func (a *arena) dropLocked() error {
-	if a.current == nil {
-		return nil
-	}
-	r := a.current
-	a.current = nil
-	return r.Release()
-}
-
-func newAnonymousRegion(n uint64) (*store.Region, error) {
-	data, err := mapAnonymous(int(format.AlignUp(max(n, 1), osdisk.Granularity())))
-	if err != nil {
-		return nil, err
-	}
-	return store.NewPrivateRegion(data, unmap), nil
 }

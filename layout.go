@@ -125,7 +125,7 @@ func (s *Session) confirmLayout(w *weight) (changed bool) {
 // evidence lists the families of a file in layouts of this machine.
 type evidence []familyEvidence
 
-// A shownFamily is a family of a layout.
+// A familyEvidence is for a family of a layout.
 type familyEvidence struct {
 	layout, sum format.Digest // the sum is the sample's
 	family      packing.Family
@@ -177,7 +177,7 @@ func (e evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format
 	return e[i].layout, true
 }
 
-// An identity is what a session keeps of a packing.Identity.
+// A packingIdentity is what a session keeps of a packing.Identity.
 type packingIdentity struct {
 	digest   packing.Digest
 	geometry packing.Geometry // zero if it is opaque

@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,7 +26,6 @@ type Session struct {
 
 	mu    sync.Mutex
 	state sessionState
-	err   error // the first that a callback could not return
 
 	evidence    evidence // of the file, when the session began
 	layout      Digest   // of this machine, once layoutState is layoutKnown
@@ -40,7 +38,7 @@ type Session struct {
 	report   loadReport
 }
 
-// A stage is how far a session has come.
+// A sessionState is how far a session has come.
 type sessionState uint8
 
 const (
@@ -176,12 +174,6 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		}
 	}
 	return src.content, nil
-}
-
-// fail keeps the first error, if there is one, that a callback has no way to return: the runtime must not be used, or
-// XNNPACK cannot create it.
-func (s *Session) fail(err error) {
-	s.err = cmp.Or(s.err, err)
 }
 
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly

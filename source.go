@@ -25,7 +25,7 @@ type tensors struct {
 	addresses map[uintptr]*source // by the address that XNNPACK has; also aliases
 	retained  []*source           // until Close, of a finalized session
 
-	computed arena         // of tensors whose content is computed
+	computed *store.Arena  // of tensors whose content is computed
 	unfilled []*source     // whose content may not be computed yet
 	window   osdisk.Window // memory that moves from kernel to kernel: see Tensor.Refill
 	moving   *source       // whose content is in that memory, or nil
@@ -42,10 +42,14 @@ func newTensors(data DataMap) tensors {
 		sources:   map[string]*source{},
 		refused:   map[string]error{},
 		addresses: map[uintptr]*source{},
+		computed:  newArena(),
 		watches:   map[Watch]*watch{},
 		origins:   map[origin]*entries.Origin{},
 	}
 }
+
+// newArena returns an arena of anonymous memory.
+func newArena() *store.Arena { return store.NewArena(osdisk.Granularity(), mapAnonymous, unmap) }
 
 // A source is an unpacked tensor as a session loaded it, or a copy of one.
 type source struct {
@@ -62,7 +66,7 @@ type source struct {
 	released bool
 	unread   bool // Identity.DigestReadsNothing
 	retain   atomic.Bool
-	readers  atomic.Int32 // of the content, now or soon; see willRead
+	readers  atomic.Int32 // of the content, now or soon; see beginRead
 
 	answers     []answer // of look-ups of this kernel in the session
 	firstAnswer [1]answer
@@ -96,7 +100,7 @@ const (
 const sourceSlack = 128
 
 // init makes s, which is zero, the source of a tensor.
-func (s *source) init(name string, t *Tensor, computed *arena) error {
+func (s *source) init(name string, t *Tensor, computed *store.Arena) error {
 	s.name, s.content = name, t.Data
 	if t.Fill == nil {
 		s.presence = present
@@ -109,10 +113,10 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 			return fmt.Errorf("its size is %d", t.Size)
 		}
 		size := uint64(t.Size) + sourceSlack
-		if s.refill = t.Refill && s.digestWith != nil && !fitsArena(size); s.refill {
+		if s.refill = t.Refill && s.digestWith != nil && !store.FitsArena(size); s.refill {
 			size = format.AlignUp(size, osdisk.WindowUnit)
 		}
-		memory, err := computed.alloc(size)
+		memory, err := computed.Alloc(size)
 		if err != nil {
 			return err
 		}
@@ -195,7 +199,7 @@ func (t *tensors) register(name string) (*source, error) {
 		return nil, err
 	}
 	src := &source{}
-	if err := src.init(name, &tensor, &t.computed); err != nil {
+	if err := src.init(name, &tensor, t.computed); err != nil {
 		if tensor.Release != nil {
 			tensor.Release()
 		}
@@ -378,7 +382,7 @@ func (s *Session) alias(alias, original uintptr) {
 	}
 }
 
-// A copying is what made a copy of a tensor.
+// A copyMethod is what made a copy of a tensor.
 type copyMethod struct {
 	kind    copyKind
 	word    string
@@ -403,7 +407,7 @@ func (c *copyMethod) suffix() string {
 	return "#" + c.word
 }
 
-// digest returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
+// digest returns the digest of a copy whose original has this one. No tensor's content and no other copy has it.
 func (c *copyMethod) digest(original Digest) Digest {
 	return digest.OfStrings("alias", c.suffix(), string(original[:]))
 }

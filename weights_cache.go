@@ -41,8 +41,8 @@ type core struct {
 	writer  *writer.Writer
 	place   place
 	options Options
-	events  events.Logs // of all handles
-	arena   arena
+	events  events.Logs  // of all handles
+	arena   *store.Arena // of packed weights in private memory
 
 	unusable   error       // why the cache is in memory and not in its file, or nil
 	overflowed atomic.Bool // that MaxBytes is too small was reported
@@ -117,7 +117,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c := &core{place: p, options: o, reasons: map[Reason]Count{}, loads: map[LoadOutcome]Durations{
+	c := &core{place: p, options: o, arena: newArena(), reasons: map[Reason]Count{}, loads: map[LoadOutcome]Durations{
 		LoadMapped: newDurations(), LoadPacked: newDurations(), LoadFailed: newDurations(),
 	}}
 	c.events.Cache = c.name()
@@ -247,7 +247,7 @@ func (c *Cache) Close() error {
 		if value, present := coreSlots.Load(c.place); present {
 			value.(*coreSlot).core.CompareAndSwap(c.core, nil)
 		}
-		err = errors.Join(err, c.arena.drop(), c.place.close())
+		err = errors.Join(err, c.arena.Drop(), c.place.close())
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (c *Cache) Trim() error {
 		return nil
 	}
 	c.writer.Forget()
-	return c.arena.drop()
+	return c.arena.Drop()
 }
 
 // Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the

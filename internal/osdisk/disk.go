@@ -20,7 +20,7 @@ import (
 // other users can change them.
 type Files struct{ Insecure bool }
 
-// A Disk is an open cache file, see [store.File].
+// A Disk is an open cache file, see [store.File]. The files of the systems have the rest of its methods.
 type Disk struct {
 	*os.File
 	path     string
@@ -144,8 +144,6 @@ func (d *Disk) Allocate(offset, size int64) error {
 
 func (d *Disk) Granularity() uint64 { return Granularity() }
 
-func (d *Disk) Truncate(size int64) error { return truncate(d.File, size) }
-
 func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	data, err := mapped.Map(d.File, offset, size, writable)
 	if err != nil {
@@ -157,14 +155,12 @@ func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error)
 
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return Sum(b) }
 
-// A mapping is a part of a file in memory, see [store.Mapping]. mmap_unix.go and mmap_windows.go have the rest.
+// A mapping is a part of a file in memory, see [store.Mapping]. The files of the systems have the rest.
 type mapping []byte
 
 func (m mapping) Data() []byte { return m }
 
 func (m mapping) Populate(start, end int) error { return populate(m[start:end]) }
-
-func (m mapping) GiveBack(start, end int) { giveBack(m[start:end]) }
 
 func (d *Disk) Flush() error {
 	if err := flushFile(d.File); err != nil {
@@ -172,13 +168,6 @@ func (d *Disk) Flush() error {
 	}
 	return nil
 }
-
-func (d *Disk) TryLock() (bool, error) { return lockExclusive(d.File) }
-func (d *Disk) Unlock() error          { return unlock(d.File) }
-
-func (d *Disk) Replaced() (bool, error) { return replaced(d.File, d.path) }
-
-func (d *Disk) CopiesUp() bool { return copiesUp(d.File) }
 
 func (d *Disk) Close() error {
 	err := d.File.Close()

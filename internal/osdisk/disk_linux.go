@@ -43,17 +43,17 @@ func (d *Disk) Supply(offset, size int64) error {
 	return nil
 }
 
-func copiesUp(f *os.File) bool {
+func (d *Disk) CopiesUp() bool {
 	var fs unix.Statfs_t
-	return unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+	return unix.Fstatfs(int(d.Fd()), &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // flushFile returns when the file's content, and what is needed to find it, is on the disk.
 func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// giveBack takes the page-table entries of a mapping of a file away; the pages stay in the page cache, and come back
-// with the next access. What was written to them stays, too: those pages are dirty then, and not their entries.
-func giveBack(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
+// GiveBack takes the page-table entries of a part away; the pages stay in the page cache, and come back with the next
+// access. What was written to them stays, too: those pages are dirty then, and not their entries.
+func (m mapping) GiveBack(start, end int) { _ = unix.Madvise(m[start:end], unix.MADV_DONTNEED) } // no more than a hint
 
 // preferLargePages has pages of a mapping that are not in memory yet made and read in large pieces, of which one page
 // fault maps all, in the processes that map them later too.

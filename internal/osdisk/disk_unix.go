@@ -40,13 +40,12 @@ func createFile(path string) (*os.File, error) {
 func restore(string) bool   { return false }
 func removeReplaced(string) {}
 
-// replaced reports whether a path leads to another file than the open one, or to none.
-func replaced(f *os.File, path string) (bool, error) {
+func (d *Disk) Replaced() (bool, error) {
 	var mine, named unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &mine); err != nil {
+	if err := unix.Fstat(int(d.Fd()), &mine); err != nil {
 		return false, err
 	}
-	err := inDirectory("stat", path, func(dir int, name string) error { return unix.Fstatat(dir, name, &named, 0) })
+	err := inDirectory("stat", d.path, func(dir int, name string) error { return unix.Fstatat(dir, name, &named, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -55,8 +54,6 @@ func replaced(f *os.File, path string) (bool, error) {
 	}
 	return mine.Dev != named.Dev || mine.Ino != named.Ino, nil
 }
-
-func truncate(f *os.File, size int64) error { return f.Truncate(size) }
 
 // flushDir returns when the names in a path's directory are on the disk.
 func flushDir(path string) error {
@@ -73,19 +70,19 @@ func flushDir(path string) error {
 	})
 }
 
-// lockExclusive takes the writer's advisory lock of an open file without waiting; false: another process has it.
-func lockExclusive(f *os.File) (bool, error) {
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+// TryLock takes an advisory lock.
+func (d *Disk) TryLock() (bool, error) {
+	switch err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return false, nil
 	default:
-		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+		return false, fmt.Errorf("lock %s: %w", d.path, err)
 	}
 }
 
-func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+func (d *Disk) Unlock() error { return unix.Flock(int(d.Fd()), unix.LOCK_UN) }
 
 // withinFileSizeLimit returns EFBIG for a file that would grow beyond the process' limit: the system would also send
 // SIGXFSZ, which ends the process.

@@ -62,14 +62,13 @@ func preallocate(f *os.File, offset, size int64) error {
 	return writeZeros(f, oldSize, max(0, offset+size-oldSize)) // what lies before the file's end has space already
 }
 
-// replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the
-// file without letting others use it meanwhile.
-func replaced(f *os.File, path string) (bool, error) {
-	mine, err := fileID(windows.Handle(f.Fd()))
+// Replaced uses no [os.SameFile], which would open the file without letting others use it meanwhile.
+func (d *Disk) Replaced() (bool, error) {
+	mine, err := fileID(windows.Handle(d.Fd()))
 	if err != nil {
 		return false, err
 	}
-	named, err := fd.OpenHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
+	named, err := fd.OpenHandle(d.path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -94,8 +93,8 @@ func fileID(h windows.Handle) (id [24]byte, err error) {
 	return id, err
 }
 
-func truncate(f *os.File, size int64) error {
-	err := f.Truncate(size)
+func (d *Disk) Truncate(size int64) error {
+	err := d.File.Truncate(size)
 	if errors.Is(err, windows.ERROR_USER_MAPPED_FILE) {
 		return fmt.Errorf("%w: %w", store.ErrMapped, err)
 	}
@@ -123,24 +122,23 @@ func withinFileSizeLimit(int64) error { return nil }
 // content.
 var lockAt = windows.Overlapped{Offset: 0, OffsetHigh: 1 << 30}
 
-// lockExclusive takes the writer's lock of an open file without waiting; false: another process has it.
-func lockExclusive(f *os.File) (bool, error) {
+func (d *Disk) TryLock() (bool, error) {
 	overlapped := lockAt
 	const exclusiveNow = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), exclusiveNow, 0, 1, 0, &overlapped)
+	err := windows.LockFileEx(windows.Handle(d.Fd()), exclusiveNow, 0, 1, 0, &overlapped)
 	switch {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, windows.ERROR_LOCK_VIOLATION), errors.Is(err, windows.ERROR_IO_PENDING):
 		return false, nil
 	default:
-		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+		return false, fmt.Errorf("lock %s: %w", d.path, err)
 	}
 }
 
-func unlock(f *os.File) error {
+func (d *Disk) Unlock() error {
 	overlapped := lockAt
-	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &overlapped)
+	return windows.UnlockFileEx(windows.Handle(d.Fd()), 0, 1, 0, &overlapped)
 }
 
 // ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory

@@ -25,12 +25,6 @@ type Region struct {
 	disk *openFile // what it was loaded from, or nil
 }
 
-// NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
-func NewPrivateRegion(data []byte, unmap func([]byte) error) *Region {
-	r := &Region{data: data, unmap: func() error { return unmap(data) }}
-	return r.Retain()
-}
-
 // newRegion returns a region of the file with one reference to it.
 func newRegion(m Mapping, offset uint64, id [16]byte) *Region {
 	r := &Region{data: m.Data(), offset: offset, file: id, mapped: m, unmap: m.Unmap}

@@ -138,10 +138,6 @@ func (w *Writer) restLocked() {
 	w.changed.Broadcast()
 }
 
-func (w *Writer) hasUncommittedLocked() bool {
-	return slices.ContainsFunc(w.entries.Packed, (*entries.Entry).Uncommitted)
-}
-
 // A choice has the contents of the next generation.
 type choice struct {
 	records        []format.Record

@@ -14,6 +14,7 @@ import (
 func (u *User) PackedEntries() (owned []Sourced) {
 	u.w.mu.Lock()
 	defer u.w.unlock()
+	owned = make([]Sourced, 0, len(u.owner.Used))
 	for _, e := range u.owner.Used {
 		if e.Packer == &u.owner {
 			owned = append(owned, Sourced{e, e.Kernel, e.Bias})

@@ -28,7 +28,7 @@ type Packed struct {
 // An Action is what Insert does with a stored entry of the same key.
 type Action uint8
 
-// The lots of entries.
+// The actions of Insert.
 const (
 	Ignore      Action = iota
 	Reuse              // it has equal bytes, and is used instead
@@ -39,18 +39,18 @@ const (
 
 // Insert does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
 // one of them, or a new one of the packing: created is true. It returns nil if there are other entries by now.
-func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *entries.Entry, created bool) {
+func (u *User) Insert(q *Query, p *Packed, seen []View, actions []Action) (entry *entries.Entry, created bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
 	if !u.unchangedLocked(q, seen, true) {
 		return nil, false
 	}
-	for i, lot := range lots {
+	for i, action := range actions {
 		e := seen[i].Entry
-		switch lot {
+		switch action {
 		case Reuse, ReuseTied:
-			w.equalLocked(e, q.Seed, lot == ReuseTied)
+			w.equalLocked(e, q.Seed, action == ReuseTied)
 			entry = e
 		case MarkDamaged:
 			w.damagedPayloadLocked(e)

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -285,16 +286,23 @@ func (w *Writer) loseEntriesLocked(gone []*entries.Entry, cause error) {
 			inUse++
 		}
 		if e.Packer != nil {
-			loseLocked(e.Packer, e, cause)
+			recordLossLocked(e.Packer, e, cause)
 		}
 	}
 	if inUse == 0 {
 		return
 	}
 	for u := range w.users {
-		u.loseAnyLocked(lost, cause)
+		if i := slices.IndexFunc(u.owner.Used, func(e *entries.Entry) bool { return lost[e] }); i >= 0 {
+			recordLossLocked(&u.owner, u.owner.Used[i], cause)
+		}
 	}
 	w.figures.LostPayloads += int64(inUse)
 	w.options.Report(slog.LevelError, "packed weights in use were lost",
 		slog.Int("payloads", inUse), slog.Any("error", cause))
+}
+
+// recordLossLocked records that a session uses, or packed, an entry whose bytes may be lost.
+func recordLossLocked(o *entries.Owner, e *entries.Entry, cause error) {
+	o.Lost = cmp.Or(o.Lost, fmt.Errorf("packed weights of %q: %w: %w", e.Name(), ErrLost, cause))
 }

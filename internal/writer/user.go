@@ -1,9 +1,7 @@
 package writer
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"xpwc/internal/entries"
@@ -73,7 +71,7 @@ func (u *User) StopWriting() {
 }
 
 // Reserve returns n bytes of the file to pack into, for an entry whose names have so many bytes. The error
-// is why there are none; BecomeWriter must be asked again if it is ErrReplaced.
+// is why there are none; StartWriting must be called again if it is ErrReplaced.
 func (u *User) Reserve(n, names uint64) (store.Reservation, error) {
 	st := u.w.file.take()
 	defer u.w.file.give()
@@ -114,18 +112,6 @@ func (u *User) Check() error {
 		w.lost(file.File(), err)
 	}
 	return u.Lost()
-}
-
-// loseLocked records that a session uses, or packed, an entry whose bytes may be lost.
-func loseLocked(o *entries.Owner, e *entries.Entry, cause error) {
-	o.Lost = cmp.Or(o.Lost, fmt.Errorf("packed weights of %q: %w: %w", e.Name(), ErrLost, cause))
-}
-
-// loseAnyLocked does so if the session uses one of the entries.
-func (u *User) loseAnyLocked(lost map[*entries.Entry]bool, cause error) {
-	if i := slices.IndexFunc(u.owner.Used, func(e *entries.Entry) bool { return lost[e] }); i >= 0 {
-		loseLocked(&u.owner, u.owner.Used[i], cause)
-	}
 }
 
 // Close ends the session. Private packed weights that no other session uses are given up.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -381,6 +382,10 @@ func (w *Writer) dropWhereLocked(match func(*entries.Entry) bool) {
 		w.freed = append(w.freed, e.Region)
 		return true
 	})
+}
+
+func (w *Writer) hasUncommittedLocked() bool {
+	return slices.ContainsFunc(w.entries.Packed, (*entries.Entry).Uncommitted)
 }
 
 // loseLocked makes each handle's next Save return an error.

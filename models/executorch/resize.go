@@ -201,7 +201,7 @@ func (p *planner) reshapeTensor(value int, shape []int) {
 	p.plan.values[p.base+value].tensor.Shape = t.shape
 }
 
-// varies notes in the source which dimensions of the method's values differ from the largest ones. It reports whether
+// vary notes in the source which dimensions of the method's values differ from the largest ones. It reports whether
 // this planning did not know some of them.
 func (p *planner) vary() (varied bool) {
 	p.source.mu.Lock()
