@@ -25,7 +25,9 @@ func onnxModel(chain generated.Model, file string) []byte {
 		nodes = nodes.part(1, message{}.text(1, x).text(1, mat.Name).text(2, y).text(4, "Gemm").part(5, transposed))
 		weight := message{}.number(1, mat.Out).number(1, mat.In).number(2, float32Type).text(8, mat.Name)
 		for _, entry := range [][2]string{
-			{"location", file}, {"offset", strconv.FormatInt(mat.Offset, 10)}, {"length", strconv.Itoa(4 * mat.In * mat.Out)},
+			{"location", file},
+			{"offset", strconv.FormatInt(mat.Offset, 10)},
+			{"length", strconv.Itoa(4 * mat.In * mat.Out)},
 		} {
 			weight = weight.part(13, message{}.text(1, entry[0]).text(2, entry[1]))
 		}
