@@ -48,6 +48,7 @@ type Instance struct {
 	states   []state
 	spoiled  error // matches ErrStatesChanged until the states are set; nil of states that are whole
 	place    func(models.Model) (*place, error)
+	small    smallModel         // of a dynamic model, while its first runtimes are created
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
 	yielded  time.Time
@@ -117,8 +118,14 @@ func (e *Instance) create(next func(models.Model) (*place, error)) error {
 		e.closers = append(e.closers, func() error { e.shared.Close(); return nil })
 	}
 	e.place = next
+	if m, ok := e.Model.(models.Resizable); ok && e.Dynamic() {
+		e.small = newSmallModel(m)
+	}
 	p, err := e.planOf(e.Model, stages)
 	if err != nil {
+		return err
+	}
+	if err := e.keepSmall(); err != nil {
 		return err
 	}
 	e.use(p)
