@@ -18,7 +18,7 @@ var supported = map[opcode]operatorRow{
 	"ARG_MIN":                      {takes: bytes8, inGo: planArg(operators.ArgMin)},
 	"AVERAGE_POOL_2D":              {plan: planPool(true), takes: widened},
 	"BATCH_MATMUL":                 {plan: planBatchMatMul, takes: widened},
-	"BATCH_TO_SPACE_ND":            {plan: planBatchToSpace, takes: bytes8},
+	"BATCH_TO_SPACE_ND":            {plan: planBatchToSpace, takes: bytes8, inGo: planBatchToSpace},
 	"BROADCAST_ARGS":               {inGo: planBroadcastArgs},
 	"BROADCAST_TO":                 {plan: planBroadcastTo, takes: bytes8, inGo: planBroadcastTo},
 	"BUCKETIZE":                    {takes: widened, inGo: planBucketize},
