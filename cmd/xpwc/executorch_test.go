@@ -327,7 +327,8 @@ func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 	}{
 		{"the runtimes known are executorch, litert and litert-lm", []string{"pack", program(t, perceptron), "--for",
 			"tflite"}},
-		{"--for is for programs", []string{"pack", faceModel(t), "--for", "executorch"}},
+		{"--for executorch is for programs, whose names end in .pte", []string{"pack", faceModel(t), "--for",
+			"executorch"}},
 		{"exclude each other", []string{"pack", program(t, perceptron), "--for", "executorch", "--embed-beside"}},
 		{"--layout names others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--layout", "0"}},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/fd"
 	"xpwc/internal/tests/registrytest"
 )
 
@@ -75,6 +76,10 @@ func TestWhatTheSystemDoesNotAllowIsSaidWithWhatToDo(t *testing.T) {
 			Op: "readlink", Path: "/proc/self/exe", Err: syscall.ENOENT},
 		"-: no such file or directory; standard input is not read: give the path of a file": {
 			Op: "open", Path: "-", Err: syscall.ENOENT},
+		os.DevNull + ": not a regular file; write what comes from a pipe or a device into a file first: xpwc maps it": {
+			Op: "open", Path: os.DevNull, Err: fd.ErrNotRegular},
+		dir + ": not a regular file; it is a directory: give the path of a file in it": {
+			Op: "open", Path: dir, Err: fd.ErrNotRegular},
 	} {
 		require.Equal(t, "pack: "+want, explain(fmt.Errorf("pack: %w", err)))
 	}

@@ -69,6 +69,11 @@ func newLiteRTPacker(library, level string) (*litertPacker, error) {
 	}
 	need := "--for litert: known is " + strings.Join(names, ", ")
 	if library == "" {
+		if architecture != runtime.GOARCH {
+			if _, err := emulator.Tool(); err != nil {
+				return nil, err // the library is looked for beside the tool
+			}
+		}
 		if library = installedLibrary(architecture); library == "" {
 			return nil, fmt.Errorf("%s; %s: %w", need, installLibrary(architecture), fs.ErrNotExist)
 		}
@@ -92,8 +97,12 @@ func installLibrary(architecture string) string {
 	case !ok:
 		return "none is known on " + architecture
 	case architecture != runtime.GOARCH:
-		return fmt.Sprintf("pip install --no-deps --only-binary=:all: --platform=%s --target=DIR %s, and name "+
-			"DIR/litert_lm/liblitert-lm.so with --litert-lm", release.Platforms[architecture], pipRequirement(release))
+		dir := "DIR"
+		if tool, err := emulator.Tool(); err == nil {
+			dir = filepath.Dir(filepath.Dir(tool))
+		}
+		return fmt.Sprintf("pip install --no-deps --only-binary=:all: --platform=%s --target='%s' %s, or name its "+
+			"litert_lm/liblitert-lm.so with --litert-lm", release.Platforms[architecture], dir, pipRequirement(release))
 	}
 	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm",
 		pipRequirement(release))

@@ -238,7 +238,7 @@ func (r *packReport) pack(output packOutput, model modelfile.File, s *pendingOut
 func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	switch {
 	case !model.Program():
-		return nil, usagef("--for is for programs (.pte), not for %s", model)
+		return nil, usagef("--for %s is for programs, whose names end in .pte, not for %s", o.runtime, model)
 	case o.embed:
 		return nil, usagef("--for and --embed-beside exclude each other")
 	case len(o.levels) > 1:

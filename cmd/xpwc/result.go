@@ -25,6 +25,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/models/bundle"
 	"xpwc/models/described"
 	"xpwc/models/executorch"
@@ -322,8 +323,18 @@ func adviceFor(err *fs.PathError) string {
 		return "; mount /proc, by which xpwc finds its program"
 	case err.Path == "-" && errors.Is(err, fs.ErrNotExist):
 		return "; standard input is not read: give the path of a file"
+	case errors.Is(err, fd.ErrNotRegular):
+		return adviceForIrregular(err.Path)
 	}
 	return ""
+}
+
+// adviceForIrregular returns what to do about a path to which no file leads that can be mapped.
+func adviceForIrregular(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return "; it is a directory: give the path of a file in it"
+	}
+	return "; write what comes from a pipe or a device into a file first: xpwc maps it"
 }
 
 func explainRequest(err *url.Error) string {

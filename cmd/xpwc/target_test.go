@@ -29,8 +29,9 @@ func TestATargetThatCannotBePackedForIsRefusedByName(t *testing.T) {
 
 func TestWhatPackingForArm64LacksIsNamed(t *testing.T) {
 	dir, model := t.TempDir(), faceModel(t)
+	line := []string{"pack", model, "--target", "arm64:a76", "-o", "f"}
 	command := func(environment ...string) string {
-		cmd := exec.Command(tool, "pack", model, "--target", "arm64:a76", "-o", "f")
+		cmd := exec.Command(tool, line...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), environment...)
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
@@ -46,5 +47,9 @@ func TestWhatPackingForArm64LacksIsNamed(t *testing.T) {
 	}
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built)
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX="+dir), "libstdc++6-arm64-cross")
+
+	line = append(line, "--for", "litert")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built, "the library is installed next to the tool")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool), "--target='"+filepath.Dir(filepath.Dir(tool))+"' ")
 	require.NoFileExists(t, filepath.Join(dir, "f"))
 }

@@ -19,18 +19,18 @@ type smallModel struct {
 // newSmallModel plans a dynamic model for the smallest inputs that suit it. It asks first whether all dimensions may be
 // small, since the dynamic ones take several plans to find.
 func newSmallModel(m models.Resizable) smallModel {
-	all := make([][]int, len(m.Inputs()))
+	dims := make([][]int, len(m.Inputs()))
 	for i, v := range m.Inputs() {
 		for d := range v.Shape {
 			if v.Dynamic {
-				all[i] = append(all[i], d)
+				dims[i] = append(dims[i], d)
 			}
 		}
 	}
-	if resized, err := m.Resized(shrunk(m, all, 1)); err == nil {
+	if resized, err := m.Resized(shrunk(m, dims, 1)); err == nil {
 		return smallModelOf(resized)
 	}
-	dims := m.DynamicDims()
+	dims = m.DynamicDims()
 	for _, size := range []int{1, 8, 64} {
 		if resized, err := m.Resized(shrunk(m, dims, size)); err == nil {
 			return smallModelOf(resized)
@@ -83,8 +83,8 @@ func (s *smallModel) take(structure string, m models.Model, stage models.Stage) 
 	return s.model, s.stages[i]
 }
 
-// taken reports whether all subgraphs are.
-func (s *smallModel) taken() bool {
+// shared reports whether all subgraphs were taken.
+func (s *smallModel) shared() bool {
 	return s.model != nil && !slices.ContainsFunc(s.structures, func(structure string) bool { return structure != "" })
 }
 
@@ -93,7 +93,7 @@ func (s *smallModel) taken() bool {
 func (e *Instance) keepSmall() error {
 	s := e.small
 	e.small = smallModel{}
-	if !s.taken() {
+	if !s.shared() {
 		return nil
 	}
 	if err := e.growBetween(s.between); err != nil {

@@ -124,12 +124,12 @@ func MaskedScatter() Operator {
 				} else {
 					repeat(truths, in[1].flags(buffer[:1], places[0], 1))
 				}
-				taken := countTrue(truths)
-				if taken > count-next {
+				picked := countTrue(truths)
+				if picked > count-next {
 					fault.Check(fmt.Errorf("%w: a mask has more than %d elements", ErrIndex, count))
 				}
 				scatterMasked(out, i, truths, in[2], next)
-				next += taken
+				next += picked
 			})
 		}).moves(0, 2)
 	}
@@ -158,10 +158,10 @@ func scatterMasked(out Array, i int, truths []byte, src Array, next int) {
 	}
 	dst = dst[i:][:len(truths)]
 	for k, t := range truths { // without a branch, which nothing predicts
-		taken := int(bit(t != 0))
-		mask := -uint32(taken)
+		picked := int(bit(t != 0))
+		mask := -uint32(picked)
 		dst[k] = dst[k]&^mask | values[min(next, len(values)-1)]&mask
-		next += taken
+		next += picked
 	}
 }
 

@@ -102,9 +102,9 @@ func realFFT2D(out, in Array, alongX realFFT, alongY fft) {
 	line, spectra, column := make([]float64, width), make([]complex128, height*half), make([]complex128, height)
 	for n := range product(in.Shape[:rank-2]) {
 		clear(spectra)
-		image, taken := in.part(n*rows*columns, rows*columns), min(rows, height)
-		if !alongX.rows(spectra, image, taken, columns, min(columns, width), 1) {
-			for y := range taken {
+		image, present := in.part(n*rows*columns, rows*columns), min(rows, height)
+		if !alongX.rows(spectra, image, present, columns, min(columns, width), 1) {
+			for y := range present {
 				image.numbers(line[:min(columns, width)], y*columns, 1)
 				alongX.transform(spectra[y*half:][:half], line)
 			}
@@ -160,23 +160,23 @@ func (f realFFT) transform(dst []complex128, src []float64) {
 	}
 }
 
-// rows transforms rows of an input that are step apart, of which so many numbers are given, times a factor, where C
+// rows transforms rows of an input that are step apart, of a length, times a factor, where C
 // does; false is returned elsewhere.
-func (f *realFFT) rows(dst []complex128, in Array, rows, step, given int, factor float64) bool {
+func (f *realFFT) rows(dst []complex128, in Array, rows, step, length int, factor float64) bool {
 	src, ok := mapped.Numbers[float32](in.Data)
-	return ok && in.Element == models.Float32 && f.n > 1 && fourierRows(dst, src, rows, step, given, factor, f)
+	return ok && in.Element == models.Float32 && f.n > 1 && fourierRows(dst, src, rows, step, length, factor, f)
 }
 
 // fill fills an output with the spectra of rows, as rows transforms them.
-func (f *realFFT) fill(out, in Array, step, given int, factor float64) bool {
-	const most = 16 // rows at a time, whose spectra stay in the processor's cache
+func (f *realFFT) fill(out, in Array, step, length int, factor float64) bool {
+	const maxRows = 16 // rows at a time, whose spectra stay in the processor's cache
 	half := f.n/2 + 1
 	count := product(out.Shape) / half
-	spectra := make([]complex128, min(most, count)*half)
-	for first := 0; first < count; first += most {
-		part := spectra[:min(most, count-first)*half]
+	spectra := make([]complex128, min(maxRows, count)*half)
+	for first := 0; first < count; first += maxRows {
+		part := spectra[:min(maxRows, count-first)*half]
 		src := in.Data[first*step*in.Element.Size():]
-		if !f.rows(part, Array{in.Element, nil, src}, len(part)/half, step, given, factor) {
+		if !f.rows(part, Array{in.Element, nil, src}, len(part)/half, step, length, factor) {
 			return false
 		}
 		putComplexes(out.Data[first*half*complexSize:][:len(part)*complexSize], part)

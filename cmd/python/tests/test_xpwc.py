@@ -64,6 +64,37 @@ class Packing(InNewDirectory):
             self.assertEqual("permission", raised.exception.kind)
             self.assertIn(str(directory), str(raised.exception))
 
+    def test_a_user_without_a_home_directory_is_told_what_to_set(self) -> None:
+        no_home = mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "", "HOME": ""})
+        with no_home, mock.patch("os.getuid", return_value=54321):
+            with self.assertRaisesRegex(xpwc.Error, "user 54321 has no home directory; set HOME, or .*directory="):
+                xpwc.pack(self.program, "executorch")
+
+    def test_paths_may_be_bytes(self) -> None:
+        path = xpwc.pack(os.fsencode(self.program), "executorch", directory=os.fsencode(self.cache))
+        self.assertEqual(path, xpwc.pack(self.program, "executorch", directory=self.cache))
+        self.assertEqual(xpwc.stats(path), xpwc.stats(os.fsencode(path)))
+        xpwc.verify(os.fsencode(path), os.fsencode(self.program))
+        odd = self.work / os.fsdecode(b"\xff")
+        odd.mkdir()
+        shutil.copy(self.program, odd)
+        path = xpwc.pack(odd / "model.pte", "executorch", directory=odd)
+        xpwc.verify(path, os.fsencode(odd / "model.pte"))
+
+    def test_an_error_never_names_the_temporary_directory_whatever_the_locale(self) -> None:
+        script = "import sys, xpwc; xpwc.pack(sys.argv[1], 'executorch', directory=sys.argv[2])"
+        cache = self.work / "\u6a21\u578b"
+        small = 'ulimit -f 500; exec "$0" "$@"'
+        for locale in ("C", "C.UTF-8"):
+            environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+            failed = subprocess.run(
+                ["sh", "-c", small, sys.executable, "-c", script, str(self.program), str(cache)],
+                env=environment, stderr=subprocess.PIPE, check=False,
+            )
+            self.assertNotEqual(0, failed.returncode)
+            self.assertIn(b"file too large", failed.stderr)
+            self.assertNotIn(_cache.PACKING.encode(), failed.stderr)
+
     def test_another_model_cpu_or_runtime_has_another_file(self) -> None:
         names = {
             _cache.name_of(Path("model.pte"), digests, runtime, cpu, target)
@@ -203,6 +234,25 @@ class Installation(unittest.TestCase):
             environment = {**os.environ, "PYTHONPATH": str(target)}
             found = subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, check=True)
             self.assertEqual(str(target / "bin" / "xpwc"), found.stdout.decode().strip())
+
+    def test_a_tool_that_may_not_be_executed_is_named(self) -> None:
+        with mock.patch("os.access", return_value=False):
+            with self.assertRaisesRegex(xpwc.Error, "bin/xpwc: it may not be executed; .*noexec"):
+                _tool.executable()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can hide /proc")
+    def test_without_proc_one_line_tells_what_to_mount(self) -> None:
+        script = "import xpwc\ntry: xpwc.layout()\nexcept xpwc.Error as error: print(error)"
+        hide = 'mount -t tmpfs none /proc && exec "$0" "$@"'
+        hidden = ["unshare", "--mount", "sh", "-c", hide, sys.executable, "-c", script]
+        printed = subprocess.run(hidden, stdout=subprocess.PIPE, check=True).stdout.decode()
+        self.assertRegex(printed, "^[^\n]*shared libraries[^\n]*; mount /proc[^\n]*\n$")
+
+    def test_too_little_address_space_is_told_in_one_line(self) -> None:
+        script = "import xpwc\ntry: xpwc.layout()\nexcept xpwc.Error as error: print(error)"
+        limited = ["sh", "-c", 'ulimit -v 400000; exec "$0" "$@"', sys.executable, "-c", script]
+        printed = subprocess.run(limited, stdout=subprocess.PIPE, check=True).stdout.decode()
+        self.assertRegex(printed, r"^xpwc: fatal error: [^\n]*; raise the limit of address space \(ulimit -v\)[^\n]*\n$")
 
     def test_the_package_and_the_tool_have_one_version(self) -> None:
         printed = subprocess.run([sys.executable, "-m", "xpwc", "--version"], stdout=subprocess.PIPE, check=True)

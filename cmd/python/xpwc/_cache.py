@@ -13,13 +13,16 @@ import tempfile
 from pathlib import Path
 from typing import Iterator, List, Optional, Sequence
 
-from ._tool import Error, NothingToPack, Pathname, SourceChanged, layout, library, run
+from ._tool import Error, NothingToPack, Pathname, SourceChanged, decoded, layout, library, run
 from ._version import __version__
 
 EXTENSIONS = {"litert": ".litert_cache", "executorch": ".packed_cache", "litert-lm": ""}
 
 PACKING = ".packing-"
 """Prefix of the directories in which the tool packs. They are there only while the lock is held."""
+
+ANOTHER_DIRECTORY = "choose another directory with directory=, or with XDG_CACHE_HOME"
+"""Advice where packed weights cannot be stored."""
 
 
 def pack(
@@ -48,9 +51,9 @@ def pack(
         raise ValueError(f"runtime {runtime!r}: known are {', '.join(EXTENSIONS)}")
     if target == "arm64":
         raise Error("target 'arm64' stands for several CPUs, and a file is for one: name it, as arm64:a76", "usage")
-    sources = [Path(p) for p in (model, *data)]
+    sources = [decoded(p) for p in (model, *data)]
     digests = [digest_of(p) for p in sources]
-    parent = Path(directory) if directory is not None else cache_directory()
+    parent = decoded(directory) if directory is not None else cache_directory()
     path = parent / name_of(sources[0], digests, runtime, cpu, target)
     if is_there(path):
         return path
@@ -80,8 +83,9 @@ def pack_into(
         try:
             report = run("pack", options, sources)
         except Error as error:
-            # The temporary path would be gone when the caller reads it.
-            raise Error(str(error).replace(str(packed), str(path)), error.kind) from None
+            # The temporary directory would be gone when the caller reads its name. The whole path is not searched for:
+            # the tool's words are UTF-8, and str(packed) depends on the locale.
+            raise Error(str(error).replace(Path(work).name + "/", ""), error.kind) from None
         nothing = report.get("nothing_packed")
         if nothing:
             raise NothingToPack(f"{sources[0]}: {nothing}", "nothing_to_pack")
@@ -161,9 +165,20 @@ def cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The specification of XDG ignores relative paths. A relative or empty HOME would make a cache in any directory.
     if not os.path.isabs(base):
-        home = os.environ.get("HOME", "")
-        base = os.path.join(home if os.path.isabs(home) else pwd.getpwuid(os.getuid()).pw_dir, ".cache")
+        base = os.path.join(home_directory(), ".cache")
     return Path(base, "xpwc")
+
+
+def home_directory() -> str:
+    """Returns the user's home directory. Raises Error if there is none, as in a container with a number for a user."""
+    home = os.environ.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        advice = f"set HOME, or {ANOTHER_DIRECTORY}"
+        raise Error(f"user {os.getuid()} has no home directory; {advice}", "not_found") from None
 
 
 def make_writable(directory: Path) -> None:
@@ -174,8 +189,7 @@ def make_writable(directory: Path) -> None:
     except OSError as error:
         reason = os.strerror(error.errno)
     if reason:
-        advice = "choose another directory with directory=, or with XDG_CACHE_HOME"
-        raise Error(f"{directory}: {reason}; {advice}", "permission")
+        raise Error(f"{directory}: {reason}; {ANOTHER_DIRECTORY}", "permission")
 
 
 @contextlib.contextmanager

@@ -4,13 +4,19 @@ import functools
 import importlib.util
 import json
 import os
+import resource
 import subprocess
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-Pathname = Union[str, "os.PathLike[str]"]
+Pathname = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def decoded(name: Pathname) -> Path:
+    """Returns a path; one in bytes is decoded as the functions of os do."""
+    return Path(os.fsdecode(name))
 
 
 class Error(Exception):
@@ -83,22 +89,37 @@ def executable() -> Path:
     for path in [moved, *recorded]:
         if os.access(path, os.X_OK):
             return path
+        if path.exists():
+            advice = "install xpwc on a file system that is mounted without noexec"
+            raise Error(f"{path}: it may not be executed; {advice}", "permission")
     raise Error("the program xpwc is not installed: pip install --force-reinstall xpwc", "not_found")
 
 
 def run(command: str, options: Sequence[str] = (), arguments: Sequence[Pathname] = ()) -> Dict[str, Any]:
     """Runs a command of the tool, and returns the JSON that it prints. Raises Error with the tool's words."""
-    tool = [str(executable()), command, "--json", *options, "--", *map(os.fspath, arguments)]
+    tool = [str(executable()), command, "--json", *options, "--", *map(os.fsdecode, arguments)]
     process = subprocess.run(tool, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
         result: Dict[str, Any] = json.loads(process.stdout)
     except ValueError:
-        words = process.stderr.decode(errors="replace").strip()
-        raise Error(words or f"{tool[0]} {command}: exit status {process.returncode}") from None
+        raise Error(failure_of(process)) from None
     failure = result.get("error")
     if failure is not None:
         raise Error(failure["message"], failure["kind"])
     return result
+
+
+def failure_of(process: "subprocess.CompletedProcess[bytes]") -> str:
+    """Returns what the loader or Go's runtime printed in place of JSON, with what to do."""
+    words = process.stderr.decode(errors="replace").strip()
+    if "error while loading shared libraries" in words:
+        if not os.path.exists("/proc/self/exe"):
+            return words + "; mount /proc: without it the loader cannot find the libraries of xpwc"
+        return words + "; pip install --force-reinstall xpwc"
+    fatal = [line for line in words.splitlines() if line.startswith("fatal error: ")]
+    if fatal and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return f"xpwc: {fatal[0]}; raise the limit of address space (ulimit -v): xpwc needs 2 GB"
+    return words or f"{process.args[0]}: exit status {process.returncode}"
 
 
 @functools.lru_cache(maxsize=None)
@@ -133,11 +154,12 @@ def files_of(path: Pathname) -> List[Path]:
 
     A file in it may have two names.
     """
-    if not os.path.isdir(path):
-        return [Path(path)]
-    files = {f.stat().st_ino: f for f in sorted(Path(path).glob("*.xnnpack_cache"), reverse=True)}
+    named = decoded(path)
+    if not named.is_dir():
+        return [named]
+    files = {f.stat().st_ino: f for f in sorted(named.glob("*.xnnpack_cache"), reverse=True)}
     if not files:
-        raise Error(f"{path}: no file of packed weights is in this directory", "not_cache")
+        raise Error(f"{named}: no file of packed weights is in this directory", "not_cache")
     return sorted(files.values())
 
 
@@ -154,7 +176,7 @@ def verify(
     data are the .ptd files of a program of ExecuTorch. cpu or target is what the file was packed for, if that is not
     this machine's CPU. Raises Error if the file is damaged, or lacks weights that the model is packed into.
     """
-    options = ["--model=" + os.fspath(model)]
+    options = ["--model=" + os.fsdecode(model)]
     if target is None:
         options += library()
     else:

@@ -38,10 +38,10 @@ def load(
 
     stamp = stamp_of(model)
     chosen.cpu_options.xnnpack_weight_cache_path = path_of(model, directory)
-    loaded = CompiledModel.from_file(os.fspath(model), environment=environment, options=chosen)
+    loaded = CompiledModel.from_file(os.fsdecode(model), environment=environment, options=chosen)
     if stamp_of(model) != stamp:
         loaded.close()
-        raise SourceChanged(f"{os.fspath(model)} changed while it was loaded", "source_changed")
+        raise SourceChanged(f"{os.fsdecode(model)} changed while it was loaded", "source_changed")
     return loaded
 
 

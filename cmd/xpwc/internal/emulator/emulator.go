@@ -92,8 +92,8 @@ func Tool() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: the xpwc of arm64, %s (make build ARCH=arm64), or %s (the tarball of linux-arm64, "+
-		"unpacked); %s=FILE names another", ErrMissing, places[0], places[1], Variable)
+	return "", fmt.Errorf("%w: the xpwc of arm64 as %s (the wheel or the tarball of linux-arm64, unpacked) or %s "+
+		"(make build ARCH=arm64); %s=FILE names another", ErrMissing, places[1], places[0], Variable)
 }
 
 // A Machine is what an emulated program finds.
