@@ -54,14 +54,14 @@ func (p Part) computation(step *Step, op Hosted, settled bool) func(inputs, outp
 func (p Part) newComputation(step *Step, op Hosted, settled bool) *computation {
 	c := &computation{part: p, step: step, op: op, settled: settled,
 		in: make([]Array, len(op.Inputs)), out: make([]Array, len(op.Results))}
-	given := 0
+	count := 0
 	for i, id := range op.Inputs {
 		buffer := inFile
 		if first := slices.Index(op.Inputs, id); first < i {
 			buffer = c.operands[first].buffer
 		} else if !p.constant(id) {
-			buffer = given
-			given++
+			buffer = count
+			count++
 		}
 		c.operands = append(c.operands, p.operand(id, buffer))
 	}

@@ -111,8 +111,8 @@ type moved struct {
 func (m *moved) kernel(op operators.Operator, in []Array) operators.Kernel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	like := func(shape []int, a Array) bool { return slices.Equal(shape, a.Shape) }
-	if m.latest.Run == nil || !slices.EqualFunc(m.shapes, in, like) {
+	matches := func(shape []int, a Array) bool { return slices.Equal(shape, a.Shape) }
+	if m.latest.Run == nil || !slices.EqualFunc(m.shapes, in, matches) {
 		m.shapes = nil
 		for _, a := range in {
 			m.shapes = append(m.shapes, a.Shape)

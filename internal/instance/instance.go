@@ -50,6 +50,7 @@ type Instance struct {
 	spoiled  error   // matches ErrStatesChanged until the states are set; nil of states that are whole
 	first    [][]int // shapes of the inputs; nil means the largest
 	place    func(models.Model) (*place, error)
+	small    smallModel         // of a dynamic model, while its first runtimes are created
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
 	yielded  time.Time
@@ -128,8 +129,14 @@ func (e *Instance) create(next func(models.Model) (*place, error)) error {
 		e.closers = append(e.closers, func() error { e.shared.Close(); return nil })
 	}
 	e.place = next
+	if r, ok := m.(models.Resizable); ok && e.Dynamic() && e.first == nil {
+		e.small = newSmallModel(r)
+	}
 	p, err := e.planOf(m, stages)
 	if err != nil {
+		return err
+	}
+	if err := e.keepSmall(); err != nil {
 		return err
 	}
 	e.use(p)

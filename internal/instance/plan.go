@@ -128,8 +128,8 @@ func (e *Instance) planOf(m models.Model, stages []models.Stage) (*plan, error) 
 		var r *runtime
 		if s.Subgraph != nil {
 			structure := ""
-			if dynamic && s.Structure != nil { // otherwise no other plan can use the runtime
-				structure = s.Structure()
+			if dynamic {
+				structure = structureOf(s)
 			}
 			i := slices.IndexFunc(spare, func(r *runtime) bool { return structure != "" && r.structure == structure })
 			if i >= 0 {
@@ -137,7 +137,8 @@ func (e *Instance) planOf(m models.Model, stages []models.Stage) (*plan, error) 
 				spare = slices.Delete(spare, i, i+1)
 			} else {
 				var err error
-				if r, err = e.newRuntime(m, s, structure); err != nil {
+				owner, stage := e.small.take(structure, m, s)
+				if r, err = e.newRuntime(owner, stage, structure); err != nil {
 					return nil, err
 				}
 			}

@@ -78,8 +78,15 @@ func RealFourier(axes []int, factor float64, half bool) Operator {
 		if half {
 			shape[last] = in[last]/2 + 1
 		}
+		var real realFFT
+		if n := in[last]; half && len(axes) == 1 && last == len(in)-1 && n&(n-1) == 0 {
+			real = newRealFFT(n)
+		}
 		return computing(shape, func(out Array, in []Array) {
 			length := in[0].Shape[last]
+			if real.n > 0 && real.fill(out, in[0], length, length, factor) {
+				return
+			}
 			d, line, numbers := newDFT(length), make([]complex128, length), make([]float64, length)
 			firsts := firstsOf(in[0].Shape, last)
 			lines(out.Shape, last, func(n, first, step int) {

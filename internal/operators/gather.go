@@ -160,12 +160,17 @@ func Put(axis int, indices []int) Operator {
 // the number of the third elsewhere. An index that the axis does not have is nowhere.
 func OneHot(axis, length int) Operator {
 	return func(shapes [][]int) Kernel {
-		shape, inner := slices.Insert(slices.Clone(shapes[0]), axis, length), product(shapes[0][axis:])
+		shape := slices.Insert(slices.Clone(shapes[0]), axis, length)
+		outer, inner := product(shapes[0][:axis]), product(shapes[0][axis:])
 		return computing(shape, func(out Array, in []Array) {
 			repeat(out.Data, in[2].Data)
-			for i := range product(shapes[0]) {
-				if k := in[0].Whole(i); k >= 0 && k < int64(length) {
-					copy(out.elem((i/inner*length+int(k))*inner+i%inner), in[1].Data)
+			put, indices := out.putter(in[1]), make([]int64, inner)
+			for i := range outer {
+				in[0].integers(indices, i*inner, 1)
+				for k, n := range indices {
+					if n >= 0 && n < int64(length) {
+						put((i*length+int(n))*inner+k, 0)
+					}
 				}
 			}
 		})

@@ -59,6 +59,27 @@ int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, siz
 // transform. The roots are those of an fft of spectrum.go.
 void xpwc_butterflies(double* numbers, const double* roots, size_t n);
 
+// A transform of n complex numbers, a power of 2, as an fft of spectrum.go: its roots, and pairs of places that are
+// exchanged first.
+struct xpwc_fft {
+    size_t n;
+    const double* roots;
+    size_t exchanges;
+    const int32_t* places;
+};
+
+// Transforms rows of real numbers that are step apart, times a factor, as pairs: of 2n numbers to a row, so many
+// are given, and the others are zeros. Each becomes n + 1 complex numbers. roots are those of a realFFT of
+// spectrum.go. work has room for 8n numbers.
+void xpwc_fourier_rows(double* dst, const float* src, size_t rows, size_t step, size_t given, double factor,
+                       const struct xpwc_fft* pairs, const double* roots, double* work);
+
+// Replaces the columns of a matrix of complex numbers by their transforms. work has room for 8n numbers.
+void xpwc_fourier_columns(double* numbers, size_t columns, const struct xpwc_fft* f, double* work);
+
+// Computes the absolute values of n complex numbers.
+void xpwc_magnitudes(float* dst, const float* src, size_t n);
+
 // The sizes of an attention. Query i sees seen + i * more keys, more being 0 or 1.
 typedef struct {
     size_t queries, heads, groups, width, capacity;

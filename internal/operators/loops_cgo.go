@@ -10,6 +10,7 @@ package operators
 import "C"
 
 import (
+	"runtime"
 	"unsafe"
 
 	"xpwc/models"
@@ -108,6 +109,50 @@ func selectRow(size int, dst, flags, a []byte, aStep int, b []byte, bStep, n int
 func butterflies(numbers, roots []complex128) bool {
 	C.xpwc_butterflies((*C.double)(unsafe.Pointer(unsafe.SliceData(numbers))),
 		(*C.double)(unsafe.Pointer(unsafe.SliceData(roots))), C.size_t(len(numbers)))
+	return true
+}
+
+// linesTogether is how many lines C transforms at the same time.
+const linesTogether = 4
+
+func (f *fft) inC(pin *runtime.Pinner) C.struct_xpwc_fft {
+	roots, places := unsafe.SliceData(f.roots), unsafe.SliceData(f.exchanges)
+	pin.Pin(roots)
+	if places != nil {
+		pin.Pin(places)
+	}
+	return C.struct_xpwc_fft{n: C.size_t(f.n), roots: (*C.double)(unsafe.Pointer(roots)),
+		exchanges: C.size_t(len(f.exchanges)), places: (*C.int32_t)(unsafe.Pointer(places))}
+}
+
+func doubles(numbers []complex128) *C.double {
+	return (*C.double)(unsafe.Pointer(unsafe.SliceData(numbers)))
+}
+
+// fourierRows transforms rows of a length that are step apart, times a factor, see [realFFT]. It returns false
+// if C does not.
+func fourierRows(dst []complex128, src []float32, rows, step, length int, factor float64, f *realFFT) bool {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pairs, work := f.pairs.inC(&pin), make([]complex128, linesTogether*f.n/2)
+	C.xpwc_fourier_rows(doubles(dst), (*C.float)(unsafe.Pointer(unsafe.SliceData(src))), C.size_t(rows),
+		C.size_t(step), C.size_t(length), C.double(factor), &pairs, doubles(f.roots), doubles(work))
+	return true
+}
+
+// fourierColumns replaces the columns of a matrix by their transforms. It returns false if C does not.
+func fourierColumns(numbers []complex128, columns int, f *fft) bool {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	transform, work := f.inC(&pin), make([]complex128, linesTogether*f.n)
+	C.xpwc_fourier_columns(doubles(numbers), C.size_t(columns), &transform, doubles(work))
+	return true
+}
+
+// magnitudes computes the absolute values of complex numbers. It returns false if C does not.
+func magnitudes(dst, src []float32) bool {
+	first := func(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
+	C.xpwc_magnitudes(first(dst), first(src), C.size_t(len(dst)))
 	return true
 }
 

@@ -17,3 +17,7 @@ func convertRow(models.Element, []byte, models.Element, []byte, int) bool       
 func selectRow(int, []byte, []byte, []byte, int, []byte, int, int) bool           { return false }
 func attendAll([]float32, attention, attending) bool                              { return false }
 func butterflies([]complex128, []complex128) bool                                 { return false }
+
+func fourierRows([]complex128, []float32, int, int, int, float64, *realFFT) bool { return false }
+func fourierColumns([]complex128, int, *fft) bool                                { return false }
+func magnitudes(dst, src []float32) bool                                         { return false }

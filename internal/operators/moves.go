@@ -149,6 +149,22 @@ func SpaceToBatch(height, width int) Operator {
 	}
 }
 
+// BatchToSpace is the inverse of [SpaceToBatch].
+func BatchToSpace(height, width int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if len(in) != 4 || height < 1 || width < 1 || in[0]%(height*width) != 0 {
+			wrong("blocks of %d by %d of shape %v", height, width, in)
+		}
+		far, images := Rows(in), in[0]/(height*width)
+		blocks := []int{images, in[1], height, in[2], width, in[3]}
+		strides := []int{far[0], far[1], width * images * far[0], far[2], images * far[0], 1}
+		k := stridedKernel(blocks, 0, strides)
+		k.Shapes = [][]int{{images, in[1] * height, in[2] * width, in[3]}}
+		return k
+	}
+}
+
 // Unfold has slices of a size along an axis, a step apart: the slices are along the axis, and the elements of each come
 // last.
 func Unfold(axis, size, step int) Operator {

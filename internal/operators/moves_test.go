@@ -231,3 +231,33 @@ func TestShapesThatContradictAnOperatorAreFaults(t *testing.T) {
 		require.Error(t, fault.Try(func() { c.op(c.shapes) }), name)
 	}
 }
+
+func TestPixelsOfBlocksComeBackFromTheImagesTheyWentInto(t *testing.T) {
+	for _, e := range []models.Element{models.Float32, models.Int8, models.Int64} {
+		pixels := make([]float64, 2*4*6*3)
+		for i := range pixels {
+			pixels[i] = float64(i % 127)
+		}
+		in, blocks, out := arrayOf(e, []int{2, 4, 6, 3}, pixels...), New(e, 12, 2, 2, 3), New(e, 2, 4, 6, 3)
+		run(SpaceToBatch(2, 3), blocks, in)
+		run(BatchToSpace(2, 3), out, blocks)
+		require.Equal(t, pixels, out.list(), "%v", e)
+		run(BatchToSpace(1, 2), New(e, 6, 2, 4, 3), blocks)
+	}
+	require.Error(t, fault.Try(func() { BatchToSpace(2, 3)([][]int{{8, 2, 2, 3}}) }))
+}
+
+func TestAMaskTakesElementsInTheirOrder(t *testing.T) {
+	for _, e := range []models.Element{models.Float32, models.Int8, models.Int64} {
+		table, values := arrayOf(e, []int{2, 3}, 1, 2, 3, 4, 5, 6), arrayOf(e, []int{4}, 10, 20, 30, 40)
+		out := New(e, 2, 3)
+		run(MaskedScatter(), out, table, arrayOf(models.Bool, []int{2, 3}, 0, 1, 0, 1, 1, 0), values)
+		require.Equal(t, []float64{1, 10, 3, 20, 30, 6}, out.list(), "%v", e)
+		run(MaskedScatter(), out, table, arrayOf(models.Bool, []int{3}, 1, 0, 1), values)
+		require.Equal(t, []float64{10, 2, 20, 30, 5, 40}, out.list(), "%v: a mask for each row", e)
+		run(MaskedScatter(), out, table, arrayOf(models.Bool, []int{2, 1}, 0, 1), values)
+		require.Equal(t, []float64{1, 2, 3, 10, 20, 30}, out.list(), "%v: a mask for each column", e)
+		run(MaskedScatter(), out, table, New(models.Bool, 2, 3), New(e, 0))
+		require.Equal(t, []float64{1, 2, 3, 4, 5, 6}, out.list(), "%v: an empty mask takes nothing", e)
+	}
+}

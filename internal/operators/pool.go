@@ -1,6 +1,10 @@
 package operators
 
-import "slices"
+import (
+	"slices"
+
+	"xpwc/models"
+)
 
 // AdaptiveMean computes the mean of each part of images, along the last dimensions, which it divides into so many
 // parts; these may overlap by a pixel.
@@ -13,18 +17,23 @@ func AdaptiveMean(size []int) Operator {
 		}
 		height, width := in[rank], in[rank+1]
 		return computing(append(slices.Clone(in[:rank]), size...), func(out Array, in []Array) {
-			line, row := make([]float64, width), make([]float64, size[1])
+			image, columns := New(models.Float64, height, width), New(models.Float64, width)
+			sums, row := make([]float64, width), make([]float64, size[1])
+			pixels := image.Element.Size() * width // of a row, in bytes
 			for i := range product(out.Shape) / size[1] {
-				image, part := i/size[0], i%size[0]
-				clear(row)
+				part := i % size[0]
+				if part == 0 {
+					cast(image, in[0].part(i/size[0]*height*width, height*width).shaped(image.Shape))
+				}
 				first, end := partOf(part, size[0], height)
-				for y := first; y < end; y++ {
-					in[0].numbers(line, (image*height+y)*width, 1)
-					for x := range row {
-						begin, limit := partOf(x, size[1], width)
-						for _, pixel := range line[begin:limit] {
-							row[x] += pixel
-						}
+				rows := Array{image.Element, []int{end - first, width}, image.Data[first*pixels : end*pixels]}
+				reduce(Sum, columns, rows, []int{1, width})
+				columns.numbers(sums, 0, 1)
+				for x := range row {
+					begin, limit := partOf(x, size[1], width)
+					row[x] = 0
+					for _, sum := range sums[begin:limit] {
+						row[x] += sum
 					}
 				}
 				for x := range row {

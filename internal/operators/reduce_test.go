@@ -206,3 +206,25 @@ func TestMemoryThatIsNotAlignedIsReadAndWritten(t *testing.T) {
 		require.Equal(t, want.list(), got.list())
 	}
 }
+
+func TestTheMeansOfPartsAreThoseOfTheirPixels(t *testing.T) {
+	for _, e := range []models.Element{models.Float32, models.Float64, models.Float16} {
+		in, out := New(e, 2, 5, 7), New(e, 2, 3, 2)
+		for i := range 2 * 5 * 7 {
+			in.Put(i, float64(i%13))
+		}
+		run(AdaptiveMean([]int{3, 2}), out, in)
+		for i := range 2 * 3 * 2 {
+			image, part, side := i/6, i/2%3, i%2
+			top, bottom := partOf(part, 3, 5)
+			left, right := partOf(side, 2, 7)
+			sum := 0.0
+			for y := top; y < bottom; y++ {
+				for x := left; x < right; x++ {
+					sum += in.Number((image*5+y)*7 + x)
+				}
+			}
+			require.InDelta(t, sum/float64((bottom-top)*(right-left)), out.Number(i), 1e-2, "%v %d", e, i)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/mapped"
 	"xpwc/models"
 )
 
@@ -114,22 +115,55 @@ func MaskedScatter() Operator {
 		count := product(shapes[2])
 		return moving(shape, func(out Array, in []Array) {
 			Strided(out, in[0], 0, steps(in[0].Shape, shape))
-			put, next := out.putter(in[2]), 0
-			var truth [buffered]float64
+			next := 0
+			var buffer [buffered]byte
 			together(out, []Array{in[1]}, func(i, n int, places, apart []int) {
-				in[1].numbers(truth[:n], places[0], apart[0])
-				for k, t := range truth[:n] {
-					if t == 0 {
-						continue
-					}
-					if next == count {
-						fault.Check(fmt.Errorf("%w: a mask has more than %d elements", ErrIndex, count))
-					}
-					put(i+k, next)
-					next++
+				truths := buffer[:n]
+				if apart[0] == 1 {
+					truths = in[1].flags(buffer[:], places[0], n)
+				} else {
+					repeat(truths, in[1].flags(buffer[:1], places[0], 1))
+				}
+				picked := countTrue(truths)
+				if picked > count-next {
+					fault.Check(fmt.Errorf("%w: a mask has more than %d elements", ErrIndex, count))
+				}
+				if picked > 0 {
+					scatterMasked(out, i, truths, in[2], next)
+					next += picked
 				}
 			})
 		}).moves(0, 2)
+	}
+}
+
+// countTrue returns how many bytes are not 0.
+func countTrue(truths []byte) (n int) {
+	for _, t := range truths {
+		n += int(bit(t != 0))
+	}
+	return n
+}
+
+// scatterMasked puts elements of src, from next on, where bytes are not 0, from element i on. src has an element.
+func scatterMasked(out Array, i int, truths []byte, src Array, next int) {
+	dst, aligned := mapped.Numbers[uint32](out.Data)
+	values, ok := mapped.Numbers[uint32](src.Data)
+	if put := out.putter(src); !aligned || !ok || out.Element.Size() != 4 {
+		for k, t := range truths {
+			if t != 0 {
+				put(i+k, next)
+				next++
+			}
+		}
+		return
+	}
+	dst = dst[i:][:len(truths)]
+	for k, t := range truths { // without a branch, which nothing predicts
+		picked := int(bit(t != 0))
+		mask := -uint32(picked)
+		dst[k] = dst[k]&^mask | values[min(next, len(values)-1)]&mask
+		next += picked
 	}
 }
 

@@ -41,6 +41,17 @@ func putComplexes(dst []byte, numbers []complex128) {
 	}
 }
 
+// Magnitudes computes the absolute value of each complex number, whose squares do not overflow.
+func Magnitudes() Operator {
+	return unary(func(out, in Array) {
+		src, aligned := mapped.Numbers[float32](in.Data)
+		dst, ok := mapped.Numbers[float32](out.Data)
+		if !aligned || !ok || out.Element != models.Float32 || !magnitudes(dst, src) {
+			fromComplex(Magnitude, out, in)
+		}
+	})
+}
+
 // FromComplex computes a real number from each complex one.
 func FromComplex(f func(complex128) float64) Operator {
 	return unary(func(out, in Array) { fromComplex(f, out, in) })
@@ -85,20 +96,28 @@ func realFFT2D(out, in Array, alongX realFFT, alongY fft) {
 	rank := len(in.Shape)
 	height, width, half := alongY.n, alongX.n, alongX.n/2+1
 	rows, columns := in.Shape[rank-2], in.Shape[rank-1]
+	if height == 1 && alongX.fill(out, in, rows*columns, min(columns, width), 1) {
+		return
+	}
 	line, spectra, column := make([]float64, width), make([]complex128, height*half), make([]complex128, height)
 	for n := range product(in.Shape[:rank-2]) {
 		clear(spectra)
-		for y := range min(rows, height) {
-			in.numbers(line[:min(columns, width)], (n*rows+y)*columns, 1)
-			alongX.transform(spectra[y*half:][:half], line)
-		}
-		for x := 0; x < half && height > 1; x++ {
-			for y := range column {
-				column[y] = spectra[y*half+x]
+		image, present := in.part(n*rows*columns, rows*columns), min(rows, height)
+		if !alongX.rows(spectra, image, present, columns, min(columns, width), 1) {
+			for y := range present {
+				image.numbers(line[:min(columns, width)], y*columns, 1)
+				alongX.transform(spectra[y*half:][:half], line)
 			}
-			alongY.transform(column)
-			for y, c := range column {
-				spectra[y*half+x] = c
+		}
+		if height > 1 && !fourierColumns(spectra, half, &alongY) {
+			for x := range half {
+				for y := range column {
+					column[y] = spectra[y*half+x]
+				}
+				alongY.transform(column)
+				for y, c := range column {
+					spectra[y*half+x] = c
+				}
 			}
 		}
 		putComplexes(out.Data[n*len(spectra)*complexSize:], spectra)
@@ -139,6 +158,30 @@ func (f realFFT) transform(dst []complex128, src []float64) {
 		odd := f.roots[k] * complex(imag(difference)/2, -real(difference)/2)
 		dst[k], dst[m-k] = even+odd, cmplx.Conj(even-odd)
 	}
+}
+
+// rows transforms rows of an input that are step apart, of a length, times a factor, where C
+// does; false is returned elsewhere.
+func (f *realFFT) rows(dst []complex128, in Array, rows, step, length int, factor float64) bool {
+	src, ok := mapped.Numbers[float32](in.Data)
+	return ok && in.Element == models.Float32 && f.n > 1 && fourierRows(dst, src, rows, step, length, factor, f)
+}
+
+// fill fills an output with the spectra of rows, as rows transforms them.
+func (f *realFFT) fill(out, in Array, step, length int, factor float64) bool {
+	const maxRows = 16 // rows at a time, whose spectra stay in the processor's cache
+	half := f.n/2 + 1
+	count := product(out.Shape) / half
+	spectra := make([]complex128, min(maxRows, count)*half)
+	for first := 0; first < count; first += maxRows {
+		part := spectra[:min(maxRows, count-first)*half]
+		src := in.Data[first*step*in.Element.Size():]
+		if !f.rows(part, Array{in.Element, nil, src}, len(part)/half, step, length, factor) {
+			return false
+		}
+		putComplexes(out.Data[first*half*complexSize:][:len(part)*complexSize], part)
+	}
+	return true
 }
 
 // An fft transforms n complex numbers, a power of 2. For each half a size it has that many roots exp(-πik/half), from

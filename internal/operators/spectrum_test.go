@@ -16,7 +16,7 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 		{1, 1, 1, 1}, {1, 16, 1, 16}, {1, 13, 1, 16}, {1, 20, 1, 16}, {8, 4, 8, 4}, {5, 9, 4, 8}, {3, 3, 8, 2},
 		{4, 3, 4, 1}, {2, 64, 2, 64}, {16, 30, 16, 32},
 	} {
-		const images = 2
+		const images = 21 // more than are transformed at a time, and no multiple
 		in := arrayOf(models.Float32, []int{images, c.rows, c.columns})
 		for i := range product(in.Shape) {
 			in.Put(i, math.Sin(float64(i*i)))
@@ -43,6 +43,31 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 			require.InDelta(t, real(want), re[i], 5e-5, "%v %d", c, i)
 			require.InDelta(t, imag(want), im[i], 5e-5, "%v %d", c, i)
 			require.InDelta(t, cmplx.Abs(want), size[i], 5e-5, "%v %d", c, i)
+		}
+	}
+}
+
+func TestTheSpectraOfRowsAreScaledAndHaveHalfTheNumbers(t *testing.T) {
+	for _, length := range []int{2, 4, 12, 32} {
+		for _, e := range []models.Element{models.Float32, models.Float64} {
+			const count = 19
+			in := New(e, count, length)
+			for i := range count * length {
+				in.Put(i, math.Sin(float64(i*i)))
+			}
+			out := Array{models.Int64, nil, make([]byte, complexSize*count*(length/2+1))}
+			run(RealFourier([]int{1}, 0.5, true), out, in)
+			for i := range count {
+				for k := range length/2 + 1 {
+					var want complex128
+					for x := range length {
+						want += complex(in.Number(i*length+x)/2, 0) *
+							cmplx.Rect(1, -2*math.Pi*float64(k*x)/float64(length))
+					}
+					got := complexOf(out.Data[complexSize*(i*(length/2+1)+k):])
+					require.InDelta(t, 0, cmplx.Abs(want-got), 1e-5, "%v of %d: row %d, %d", e, length, i, k)
+				}
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package executorch
 
 import (
 	"math"
-	"math/cmplx"
 	"slices"
 
 	"xpwc/internal/operators"
@@ -90,7 +89,7 @@ func (c *invocation) magnitude() {
 	if y := c.tensor(c.lastArg()); y.dtype != Float {
 		c.refuse("a tensor of %v", y.dtype)
 	}
-	c.hostResult(operators.FromComplex(cmplx.Abs), 0)
+	c.hostResult(operators.Magnitudes(), 0)
 }
 
 // absolute is the absolute value of each number.

@@ -4,6 +4,7 @@ package inference_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -18,6 +19,7 @@ import (
 	"xpwc/models/executorch"
 	"xpwc/models/inference"
 	"xpwc/models/tflite"
+	"xpwc/xnnpack"
 )
 
 // held returns what this process has open or mapped of the files in a directory.
@@ -174,4 +176,18 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 		require.Error(t, err, name)
 		require.Empty(t, held(t, dir), name)
 	}
+}
+
+func TestASmallInputOfADynamicProgramTakesTheMemoryOfItsShape(t *testing.T) {
+	const largestShape = 128 << 10 // KiB of values between the layers for images of 1024 by 1024
+	baseline := anonymous(t)
+	r, err := executorch.Load("../executorch/testdata/dynamic/image_large.pte", "", nil)
+	if errors.Is(err, xnnpack.ErrKnownDefect) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	_, err = r.Run(t.Context(), inference.Tensor{Shape: []int{1, 3, 64, 64}, Data: make([]float32, 3*64*64)})
+	require.NoError(t, err)
+	require.Less(t, anonymous(t)-baseline, largestShape/4)
+	require.NoError(t, r.Close())
 }

@@ -363,7 +363,7 @@ func planCast(c *call) {
 		}
 	}
 	if in.dtype == typeComplex64 {
-		planComplex(realPart)(c)
+		planComplex(operators.FromComplex(realPart))(c)
 		return
 	}
 	if c.host(operators.Cast(), 0); c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
@@ -432,10 +432,10 @@ func planRealFFT2D(c *call) {
 }
 
 // planComplex plans an operator that computes a real number from each complex one.
-func planComplex(f func(complex128) float64) func(*call) {
+func planComplex(op operators.Operator) func(*call) {
 	return func(c *call) {
 		in := c.operand(0)
-		c.host(operators.FromComplex(f), 0)
+		c.host(op, 0)
 		if out := c.plan.values[c.op.outputs[0]].dtype; in.dtype != typeComplex64 || out != typeFloat32 {
 			unsupported("from %v to %v", in.dtype, out)
 		}
