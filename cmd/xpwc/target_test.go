@@ -47,6 +47,8 @@ func TestWhatPackingForArm64LacksIsNamed(t *testing.T) {
 	}
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built)
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX="+dir), "libstdc++6-arm64-cross")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX=/", "TMPDIR="+missing),
+		"the emulated machine's files in the directory for temporary files (TMPDIR): "+missing)
 
 	line = append(line, "--for", "litert")
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built, "the library is installed next to the tool")
