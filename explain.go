@@ -297,7 +297,7 @@ func (s *Session) reportReasons() {
 		case Grows:
 			level, message = slog.LevelWarn, "the cache file grows at each start"
 		}
-		c.events.add(level, message, append(attributes, because)...)
+		c.log.Add(level, message, append(attributes, because)...)
 	}
 }
 

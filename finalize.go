@@ -129,7 +129,7 @@ func computeAll(contents ...*entries.Content) {
 
 // countChanged counts and reports a source that changed.
 func (c *core) countChanged(w *watch) {
-	c.events.add(slog.LevelWarn, "source changed while it was packed", slog.String("source", w.source))
+	c.events.Add(slog.LevelWarn, "source changed while it was packed", slog.String("source", w.source))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sourcesChanged++
@@ -159,7 +159,7 @@ func (c *core) checkCap() {
 		return
 	}
 	if used := c.writer.Figures().MappedBytes; used > limit && !c.overflowed.Swap(true) {
-		c.events.add(slog.LevelWarn, "MaxBytes is less than sessions use at a time: each start packs some again",
+		c.events.Add(slog.LevelWarn, "MaxBytes is less than sessions use at a time: each start packs some again",
 			slog.Int64("max_bytes", limit), slog.Int64("used_bytes", used))
 	}
 }

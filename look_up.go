@@ -226,7 +226,9 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 	r := request{!w.trusted, answer.entry != nil, p.described, p.ambiguous, s.cache.options.Verify}
 	for learned := 0; ; learned++ {
 		views, err := s.user.LookUp(&w.Query)
-		s.fail(err)
+		if err != nil {
+			s.fail(err)
+		}
 		var buffer [4]candidate
 		candidates := buffer[:0]
 		for i := range views {

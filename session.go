@@ -205,6 +205,10 @@ func (s *Session) Names() []string {
 // Other systems than Linux, and overlayfs, report that only at a commit: there the answer is final after Cache.Save.
 func (s *Session) Err() error { return s.user.Check() }
 
+// Lost returns the error of Err as far as it is known, without a look at the file. A host with several sessions of one
+// cache asks Err of one of them, which looks for all, and then Lost of the others.
+func (s *Session) Lost() error { return s.user.Lost() }
+
 // Close ends the session; the runtime must have been deleted. Private packed weights that no other session uses are
 // freed. Closing twice is harmless.
 func (s *Session) Close() error {
@@ -246,5 +250,5 @@ func init() {
 	}
 	hook.Writer = func(c any) *writer.Writer { return c.(*Cache).writer }
 	hook.User = func(s any) *writer.User { return s.(*Session).user }
-	hook.AwaitEvents = func(c any) { c.(*Cache).events.wait() }
+	hook.AwaitEvents = func(c any) { c.(*Cache).log.Wait() }
 }

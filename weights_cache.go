@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math"
@@ -18,6 +17,7 @@ import (
 
 	"xpwc/internal/ask"
 	"xpwc/internal/digest"
+	"xpwc/internal/events"
 	"xpwc/internal/fd"
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
@@ -31,7 +31,7 @@ import (
 type Cache struct {
 	*core
 	handle   *writer.Handle
-	events   *eventLog // of this handle
+	log      *events.Log // of this handle
 	progress func(Progress)
 	done     atomic.Bool // closed
 }
@@ -41,7 +41,7 @@ type core struct {
 	writer  *writer.Writer
 	place   place
 	options Options
-	events  eventLogs // of all handles
+	events  events.Logs // of all handles
 	arena   arena
 
 	unusable   error       // why the cache is in memory and not in its file, or nil
@@ -120,12 +120,13 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	c := &core{place: p, options: o, reasons: map[Reason]Count{}, loads: map[LoadOutcome]Durations{
 		LoadMapped: newDurations(), LoadPacked: newDurations(), LoadFailed: newDurations(),
 	}}
-	events := c.logTo(o.Logger)
+	c.events.Cache = c.name()
+	log := c.events.Open(o.Logger)
 	settings := writer.Options{
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
 		Verify: o.Verify == VerifyInBackground,
-		Report: c.events.add,
+		Report: c.events.Add,
 	}
 	if o.Prefetch {
 		settings.Readers = 4 // so many keep a disk busy
@@ -136,7 +137,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	}
 	if err != nil && o.OrMemory {
 		c.unusable = err
-		c.events.add(slog.LevelWarn, "the cache file cannot be used; packing into memory", slog.Any("error", err))
+		c.events.Add(slog.LevelWarn, "the cache file cannot be used; packing into memory", slog.Any("error", err))
 		c.writer, err = writer.New(nil, settings)
 	}
 	if err != nil {
@@ -144,7 +145,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	}
 	c.prefetchLayout()
 	handle, _ := c.writer.Open(nil)
-	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
+	return &Cache{core: c, handle: handle, log: log, progress: o.Progress}, nil
 }
 
 // name is what error messages call the cache.
@@ -184,7 +185,7 @@ func (c *core) addHandle(o Options) (*Cache, error) {
 	if handle == nil {
 		return nil, err
 	}
-	return &Cache{core: c, handle: handle, events: c.logTo(o.Logger), progress: o.Progress}, nil
+	return &Cache{core: c, handle: handle, log: c.events.Open(o.Logger), progress: o.Progress}, nil
 }
 
 // canonical makes the path of one file the same however it is written. A final symbolic link is followed if that is
@@ -241,8 +242,7 @@ func (c *Cache) Close() error {
 		return err
 	}
 	c.done.Store(true)
-	c.events.detach()
-	c.events.wait()
+	c.log.Close()
 	if last {
 		if value, present := coreSlots.Load(c.place); present {
 			value.(*coreSlot).core.CompareAndSwap(c.core, nil)
@@ -476,58 +476,14 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	}
 	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
 	o := options.withDefaults()
-	c, err := newHandle(place{path: name, descriptor: file}, o, descriptorFiles{file, name, o.AllowUnsafeFile}, nil)
+	files := osdisk.Descriptor{File: file, Name: name, Insecure: o.AllowUnsafeFile}
+	c, err := newHandle(place{path: name, descriptor: file}, o, files, nil)
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
 	return c, nil
 }
-
-// descriptorFiles is a file that is known by a descriptor alone.
-type descriptorFiles struct {
-	file     *os.File
-	name     string
-	insecure bool
-}
-
-func (h descriptorFiles) Open(path string, writable bool) (store.File, error) {
-	if path != h.name { // a temporary file
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	open := fd.Duplicate
-	if writable {
-		open = fd.Reopen
-	}
-	f, err := open(h.file)
-	if err != nil {
-		return nil, err
-	}
-	d, err := osdisk.Adopt(f, path, writable, h.insecure)
-	if err != nil {
-		return nil, err
-	}
-	return descriptorFile{d}, nil
-}
-
-func (h descriptorFiles) Create(path string) (store.File, error) {
-	return nil, h.refuse("create", path)
-}
-func (h descriptorFiles) Rename(path, _ string) error { return h.refuse("rename", path) }
-func (h descriptorFiles) Remove(path string) error    { return h.refuse("remove", path) }
-func (descriptorFiles) SyncDir(string) error          { return nil }
-
-// refuse returns the error of an operation that needs the file's directory.
-func (h descriptorFiles) refuse(op, path string) error {
-	err := fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)
-	return &fs.PathError{Op: op, Path: path, Err: err}
-}
-
-// descriptorFile is one opening of such a file.
-type descriptorFile struct{ *osdisk.Disk }
-
-func (descriptorFile) Replaced() (bool, error) { return false, nil }
-func (d descriptorFile) Close() error          { return d.File.Close() }
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for
 // instance next to the weights that it was packed from, as in pull request 23069 of ONNX Runtime. It is mapped where it
@@ -558,7 +514,8 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w",
 			name, granularity, ErrMisaligned)
 	}
-	return openPlace(place{path: path, offset: offset, size: size}, o, sectionFiles{files, offset, size}, nil)
+	section := osdisk.Section{Files: files, Offset: offset, Size: size}
+	return openPlace(place{path: path, offset: offset, size: size}, o, section, nil)
 }
 
 // sizeOf returns the size of a file that can be opened.
@@ -569,37 +526,4 @@ func sizeOf(files store.Files, path string) (int64, error) {
 	}
 	size, err := d.Size()
 	return size, errors.Join(err, d.Close())
-}
-
-// sectionFiles opens a section of a file as a disk, for reading alone.
-type sectionFiles struct {
-	osdisk.Files
-	offset, size int64
-}
-
-func (s sectionFiles) Open(path string, _ bool) (store.File, error) {
-	d, err := s.Files.Open(path, false)
-	if err != nil {
-		return nil, err
-	}
-	return sectionDisk{d, s.offset, s.size}, nil
-}
-
-// sectionDisk is a section of a file that is open for reading.
-type sectionDisk struct {
-	store.File
-	offset, size int64
-}
-
-func (d sectionDisk) ReadAt(b []byte, offset int64) (int, error) {
-	return io.NewSectionReader(d.File, d.offset, d.size).ReadAt(b, offset)
-}
-
-func (d sectionDisk) Size() (int64, error) {
-	whole, err := d.File.Size()
-	return max(0, min(d.size, whole-d.offset)), err
-}
-
-func (d sectionDisk) Map(offset int64, size int, _ bool) (store.Mapping, error) {
-	return d.File.Map(d.offset+offset, size, false)
 }

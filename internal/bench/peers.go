@@ -257,7 +257,9 @@ type Programs string
 
 // The files of Programs.
 const (
-	litertHost     = "litert"          // internal/bench/litert
+	litertHost     = "litert"      // internal/bench/litert
+	onnxHost       = "onnxruntime" // internal/bench/onnxruntime
+	onnxLibrary    = "libonnxruntime.so"
 	readerHost     = "reader"          // internal/bench/reader
 	executorchHost = "executorch/host" // examples/executorch
 	dropInLibrary  = "drop_in.so"      // the class on the reader, in place of the one in ExecuTorch's backend
@@ -342,6 +344,10 @@ func (p peers) ofModel(generated bool) ([]*way, error) {
 			ways = append(ways, p.packed("LiteRT, packed by xpwc", "LiteRT", run, "--for", "litert"))
 		}
 	}
+	if generated && !strings.HasSuffix(p.model, inInt8) {
+		onnx, wrong := p.onnxWays()
+		ways, err = append(ways, onnx...), errors.Join(err, wrong)
+	}
 	if host := p.path(readerHost); generated && host != "" && p.path(packTool) != "" {
 		kind := "float32"
 		if strings.HasSuffix(p.model, inInt8) {
@@ -353,6 +359,23 @@ func (p peers) ofModel(generated bool) ([]*way, error) {
 		ways = append(ways, p.waysOf("reader", run)[0], p.packed("reader, packed by xpwc", "reader", run, "--sealed"))
 	}
 	return ways, err
+}
+
+// onnxWays are those of ONNX Runtime with a generated chain in float32, of which it gets a model of its own kind over
+// the same weights. A first start writes a model with packed weights, which a next one loads.
+func (p peers) onnxWays() ([]*way, error) {
+	host, library := p.path(onnxHost), p.path(onnxLibrary)
+	if host == "" || library == "" {
+		return nil, nil
+	}
+	model := strings.TrimSuffix(p.model, ".tflite") + ".onnx"
+	content := onnxModel(generated.Chain(chainMatrices, false), filepath.Base(p.model))
+	if err := os.WriteFile(model, content, 0o666); err != nil {
+		return nil, err
+	}
+	return p.waysOf("ONNX Runtime", func(cache string) []string {
+		return []string{host, library, model, cache, p.outputs.answer()}
+	}), nil
 }
 
 // ofProgram are the ways of a .pte program.

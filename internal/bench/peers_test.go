@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +13,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/execution"
+	"xpwc/internal/generated"
+	"xpwc/internal/instance"
+	"xpwc/internal/modelfile"
 )
 
 func TestPeersAreMeasured(t *testing.T) {
@@ -118,4 +124,56 @@ func TestTheHostOfLiteRTCompiles(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "gcc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
 		filepath.Join("litert", "litert.c")).CombinedOutput()
 	require.NoError(t, err, string(out))
+}
+
+// The weights are those of the .tflite file, so a wrong offset or shape gives another answer.
+func TestONNXRuntimeComputesTheChainWithAndWithoutPackedWeights(t *testing.T) {
+	library, err := filepath.Abs(filepath.Join("..", "..", "third_party", "onnxruntime", "lib", "libonnxruntime.so"))
+	require.NoError(t, err)
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("third_party/fetch-onnxruntime gets ONNX Runtime")
+	}
+	dir := t.TempDir()
+	chain, model := generated.Chain(2, false), filepath.Join(dir, "chain.tflite")
+	require.NoError(t, chain.Generate(t.Context(), model, nil))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chain.onnx"), onnxModel(chain, "chain.tflite"), 0o600))
+	host := filepath.Join(dir, "onnxruntime")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", host, "./onnxruntime").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	answer := func(cache string) []float32 {
+		path := filepath.Join(dir, "answer")
+		r, err := runProcess(t.Context(), []string{host, library, filepath.Join(dir, "chain.onnx"), cache, path})
+		require.NoError(t, err)
+		for _, f := range []figure{totalMS, firstMS, steadyMS, loadCPU, answerCPU} {
+			require.Positive(t, r.Figures[f], "%s", f)
+		}
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		values := make([]float32, generated.Width)
+		_, err = binary.Decode(content, binary.LittleEndian, values)
+		require.NoError(t, err)
+		return values
+	}
+	plain, cache := answer(""), filepath.Join(dir, "packed")
+	require.Equal(t, plain, answer(cache), "the first start writes the packed weights")
+	require.FileExists(t, cache+".data")
+	require.NoError(t, os.Remove(filepath.Join(dir, "chain.onnx")))
+	require.Equal(t, plain, answer(cache), "the next one has nothing else")
+
+	m, err := modelfile.File{Path: model}.Open()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	e, err := instance.New(m, instance.PackedInHeap, 1)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close()) }()
+	require.NoError(t, execution.FillKnuth(e))
+	_, err = e.Infer()
+	require.NoError(t, err)
+	content, _, err := e.Output(0)
+	require.NoError(t, err)
+	values := make([]float32, generated.Width)
+	_, err = binary.Decode(content, binary.LittleEndian, values)
+	require.NoError(t, err)
+	require.InDeltaSlice(t, values, plain, 1e-3)
 }

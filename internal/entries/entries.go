@@ -161,9 +161,8 @@ func (s *Set) Supersedes(r *format.Record) bool {
 	return false
 }
 
-// Next returns the records that the next generation adds.
-func (s *Set) Next() []format.Record {
-	records := make([]format.Record, 0, len(s.Packed))
+// AppendNext appends the records that the next generation adds.
+func (s *Set) AppendNext(records []format.Record) []format.Record {
 	for _, e := range s.Packed {
 		if e.Ready() && !s.Supersedes(&e.Record) {
 			records = append(records, e.Record)
@@ -230,13 +229,4 @@ func (s *Set) removeWhere(kernel string, match func(*Entry) bool) {
 	} else {
 		s.kernels[kernel] = rest
 	}
-}
-
-// Filter returns the entries that fulfil a condition: the slice itself if all do, which is usual.
-func Filter(entries []*Entry, condition func(*Entry) bool) []*Entry {
-	except := func(e *Entry) bool { return !condition(e) }
-	if !slices.ContainsFunc(entries, except) {
-		return entries
-	}
-	return slices.DeleteFunc(slices.Clone(entries), except)
 }

@@ -10,7 +10,6 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"xpwc/internal/fault"
-	"xpwc/internal/mapped"
 )
 
 // reader gives all access to the bytes of a flatbuffer.
@@ -231,7 +230,7 @@ func (t Table) Int64s(slot int) []int64 { return numbers[int64](t, slot) }
 func (t Table) Float32s(slot int) []float32 { return numbers[float32](t, slot) }
 
 // numbers returns a copy of a vector of numbers. A language model has some 100,000 scales in each signature.
-func numbers[T mapped.Number](t Table, slot int) []T {
+func numbers[T int32 | uint32 | int64 | uint64 | float32](t Table, slot int) []T {
 	var number T
 	size := binary.Size(number)
 	v := t.Vector(slot, int64(size))
@@ -239,12 +238,8 @@ func numbers[T mapped.Number](t Table, slot int) []T {
 		return nil
 	}
 	v.r.spend(v.n * size)
-	out, b := make([]T, v.n), v.r.buf[v.pos:][:v.n*size]
-	if src, ok := mapped.Numbers[T](b); ok {
-		copy(out, src)
-	} else {
-		_, _ = binary.Decode(b, binary.LittleEndian, out) // which fails for other types only
-	}
+	out := make([]T, v.n)
+	_, _ = binary.Decode(v.r.buf[v.pos:][:v.n*size], binary.LittleEndian, out) // it fails for other types only
 	return out
 }
 

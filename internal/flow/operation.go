@@ -95,14 +95,10 @@ func (n Node) add(s *xnnpack.Subgraph, id func(ID) ID) error {
 // Moves reports whether it moves elements.
 func (n Node) Moves() bool { return n.move != nil }
 
-// Move does in Go what XNNPACK does.
-func (n Node) Move(out Array, in []Array) {
-	shapes := make([][]int, len(in))
-	for i, a := range in {
-		shapes[i] = a.Shape
-	}
-	kernel := n.moved.kernel(n.move, shapes)
-	kernel.Run([]Array{out}, in)
+// Move does in Go what XNNPACK does. It has one output.
+func (n Node) Move(out, in []Array) {
+	kernel := n.moved.kernel(n.move, in)
+	kernel.Run(out, in)
 }
 
 // moved is what moves elements of the latest shapes: it keeps what it computed of them.
@@ -112,11 +108,16 @@ type moved struct {
 	latest operators.Kernel
 }
 
-func (m *moved) kernel(op operators.Operator, shapes [][]int) operators.Kernel {
+func (m *moved) kernel(op operators.Operator, in []Array) operators.Kernel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.latest.Run == nil || !slices.EqualFunc(m.shapes, shapes, slices.Equal) {
-		m.shapes, m.latest = shapes, op(shapes)
+	like := func(shape []int, a Array) bool { return slices.Equal(shape, a.Shape) }
+	if m.latest.Run == nil || !slices.EqualFunc(m.shapes, in, like) {
+		m.shapes = nil
+		for _, a := range in {
+			m.shapes = append(m.shapes, a.Shape)
+		}
+		m.latest = op(m.shapes)
 	}
 	return m.latest
 }

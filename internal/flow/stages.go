@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"fmt"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -245,17 +244,7 @@ func (s *stager) add(segment Part) {
 		stage.Guards = append(stage.Guards, models.Guard{Buffer: s.buffer(g.Value), Holds: g.Holds})
 	}
 	if op, ok := first.Operation.(Hosted); ok {
-		compute := func(inputs, outputs [][]byte) { segment.compute(op, inputs, outputs) }
-		if s.settled(op) {
-			compute = func(inputs, outputs [][]byte) { segment.computeOnce(first, op, inputs, outputs) }
-		}
-		stage.Compute = func(inputs, outputs [][]byte) error {
-			err := fault.Try(func() { segment.View(func() { compute(inputs, outputs) }) })
-			if err != nil {
-				return segment.named(fmt.Errorf("%s: %w", first.Name, err))
-			}
-			return nil
-		}
+		stage.Compute = segment.computation(first, op, s.settled(op))
 		stage.Updates = op.Updates && !s.constant(op.Inputs[0]) && !slices.Contains(op.Inputs[1:], op.Inputs[0])
 	} else {
 		stage.Subgraph, stage.Structure, stage.Shapes = segment.Subgraph, segment.Structure, segment.shapes()
@@ -281,21 +270,6 @@ func (s *stager) settled(op Hosted) bool {
 		s.fixed[id] = true
 	}
 	return true
-}
-
-// computeOnce copies what a step computed in the first run.
-func (p Part) computeOnce(step *Step, op Hosted, inputs, buffers [][]byte) {
-	outputs := slices.Clone(buffers) // a buffer may be larger
-	for i, id := range op.Results {
-		outputs[i] = outputs[i][:p.Bytes(id)]
-	}
-	results := p.Constants.Content(step, func() []byte {
-		p.compute(op, inputs, outputs)
-		return slices.Concat(outputs...)
-	})
-	for _, out := range outputs {
-		results = results[copy(out, results):]
-	}
 }
 
 // buffer returns the buffer of a value.
@@ -324,28 +298,4 @@ func (s *stager) copied(id ID, dst int) {
 // WriteContent writes the content of a constant.
 func (p Part) WriteContent(dst []byte, id ID) error {
 	return fault.Try(func() { p.View(func() { copy(dst, p.Content(id)) }) })
-}
-
-// sized returns the part of a buffer that a value has in this plan. A buffer has the largest size of several plans.
-func (p Part) sized(id ID, buffer []byte) []byte { return buffer[:min(p.Bytes(id), len(buffer))] }
-
-// compute computes in Go: from the values that are given, each once, and from constants where the files have them.
-func (p Part) compute(op Hosted, inputs, outputs [][]byte) {
-	in, out := make([]Array, len(op.Inputs)), make([]Array, len(op.Results))
-	for i, id := range op.Inputs {
-		in[i] = p.Array(id)
-		switch first := slices.Index(op.Inputs, id); {
-		case first < i:
-			in[i].Data = in[first].Data
-		case !p.constant(id):
-			in[i].Data, inputs = p.sized(id, inputs[0]), inputs[1:]
-		default:
-			in[i].Data = p.Constants.Content(id, func() []byte { return p.Content(id) })[:p.Bytes(id)]
-		}
-	}
-	for i, id := range op.Results {
-		out[i] = p.Array(id)
-		out[i].Data = p.sized(id, outputs[i])
-	}
-	op.Compute(out, in)
 }

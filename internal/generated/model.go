@@ -60,6 +60,23 @@ func Chain(matrices int, int8 bool) Model {
 	return m
 }
 
+// A Matrix is one that a generated file has.
+type Matrix struct {
+	Name    string
+	In, Out int   // it is stored [Out, In]
+	Offset  int64 // in the file, in bytes
+}
+
+// Matrices returns the matrices in the order in which a chain computes them.
+func (m Model) Matrices() []Matrix {
+	offset, matrices := int64(m.headBytes()), make([]Matrix, 0, len(m.matrices))
+	for _, mat := range m.matrices {
+		matrices = append(matrices, Matrix{mat.name, mat.in, mat.out, offset})
+		offset += int64(m.bytes(mat))
+	}
+	return matrices
+}
+
 func (m Model) bytes(mat matrix) int {
 	if m.Int8 {
 		return mat.in * mat.out

@@ -325,11 +325,16 @@ func (e *Instance) Reset() error {
 	return nil
 }
 
-// Err returns [xpwc.ErrLost] once weights that the runtime uses may be lost: outputs are wrong then.
+// Err returns [xpwc.ErrLost] once weights that the runtime uses may be lost: outputs are wrong then. The first session
+// looks at the cache file for all of them.
 func (e *Instance) Err() error {
 	var errs []error
 	for _, session := range e.sessions() {
-		errs = append(errs, session.Err())
+		ask := session.Lost
+		if errs == nil {
+			ask = session.Err
+		}
+		errs = append(errs, ask())
 	}
 	return errors.Join(errs...)
 }

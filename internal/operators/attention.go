@@ -110,28 +110,18 @@ type attention struct {
 func (a attention) compute(out Array, in []Array) {
 	result, done := outputOf[float32](out)
 	defer done()
-	queries, keys, values := inputOf[float32](in[0]), inputOf[float32](in[1]), inputOf[float32](in[2])
-	var added []float32
+	all := attending{queries: inputOf[float32](in[0]), keys: inputOf[float32](in[1]), values: inputOf[float32](in[2]),
+		scores: make([]float32, scoredRows*a.seen(a.queries-1))}
 	if a.mask == AddedMask {
-		added = inputOf[float32](in[3])
+		all.mask = inputOf[float32](in[3])
 	}
-	scores := make([]float32, a.capacity)
-	row := a.groups * a.width
+	row, cached := a.queries*a.heads*a.width, a.capacity*a.groups*a.width
 	for b := range out.Shape[0] {
-		for head := range a.heads {
-			group := head / (a.heads / a.groups) * a.width
-			for i := range a.queries {
-				seen := a.seen(i)
-				query := ((b*a.queries+i)*a.heads + head) * a.width
-				r := attending{scores: scores[:seen], query: queries[query:][:a.width], step: row,
-					keys: keys[b*a.capacity*row+group:], values: values[b*a.capacity*row+group:]}
-				if added != nil {
-					r.mask = added[i*a.capacity:][:seen]
-				}
-				if dst := result[query:][:a.width]; !attendRow(dst, r, float32(a.scale)) {
-					r.row(dst, a.scale)
-				}
-			}
+		batch := all
+		batch.queries = all.queries[b*row:][:row]
+		batch.keys, batch.values = all.keys[b*cached:][:cached], all.values[b*cached:][:cached]
+		if dst := result[b*row:][:row]; !attendAll(dst, a, batch) {
+			a.each(dst, batch)
 		}
 	}
 }
@@ -147,35 +137,49 @@ func (a attention) seen(i int) int {
 	return a.capacity
 }
 
-// attending is one query with the keys and values that it sees: as many as there are scores, whose rows are a step
-// apart.
+// attending is the content of one batch.
 type attending struct {
-	scores, query, keys, values []float32
-	mask                        []float32 // is added to the scores, or nil
-	step                        int
+	queries, keys, values []float32
+	mask                  []float32 // is added to the scores, or nil
+	scores                []float32 // scoredRows of them
 }
 
-// row computes in double precision, where C has no loop.
-func (a attending) row(dst []float32, scale float64) {
+// scoredRows is how many rows of scores C computes at a time.
+const scoredRows = 4
+
+// each computes query by query in double precision, where C has no loop.
+func (a attention) each(dst []float32, in attending) {
+	for i := range a.queries {
+		for head := range a.heads {
+			begin := (i*a.heads + head) * a.width
+			group := head / (a.heads / a.groups) * a.width
+			a.row(dst[begin:][:a.width], in, i, in.queries[begin:], group)
+		}
+	}
+}
+
+// row computes one head of query i. The group's numbers begin at an offset in each row of keys and of values.
+func (a attention) row(dst []float32, in attending, i int, query []float32, group int) {
+	step, scores := a.groups*a.width, in.scores[:a.seen(i)]
 	largest := math.Inf(-1)
-	for j := range a.scores {
+	for j := range scores {
 		sum := 0.0
-		for d, x := range a.query {
-			sum += float64(x) * float64(a.keys[j*a.step+d])
+		for d, x := range query[:a.width] {
+			sum += float64(x) * float64(in.keys[j*step+group+d])
 		}
-		sum *= scale
-		if a.mask != nil {
-			sum += float64(a.mask[j])
+		sum *= a.scale
+		if in.mask != nil {
+			sum += float64(in.mask[i*a.capacity+j])
 		}
-		a.scores[j] = float32(sum)
-		largest = max(largest, float64(a.scores[j]))
+		scores[j] = float32(sum)
+		largest = max(largest, float64(scores[j]))
 	}
 	sum, sums := 0.0, make([]float64, len(dst))
-	for j, score := range a.scores {
+	for j, score := range scores {
 		share := math.Exp(float64(score) - largest)
 		sum += share
 		for d := range sums {
-			sums[d] += share * float64(a.values[j*a.step+d])
+			sums[d] += share * float64(in.values[j*step+group+d])
 		}
 	}
 	for d := range dst {

@@ -81,26 +81,68 @@ func TestAttentionIsToTheKeysThatAQuerySees(t *testing.T) {
 }
 
 func TestAttentionInGoAndInCAreTheSame(t *testing.T) {
-	const width, count, step = 19, 37, 40
-	number := func(i int) float32 { return float32(math.Sin(float64(i * i))) }
-	a := attending{scores: make([]float32, count), query: make([]float32, width), keys: make([]float32, count*step),
-		values: make([]float32, count*step), mask: make([]float32, count), step: step}
-	for _, list := range [][]float32{a.query, a.keys, a.values, a.mask} {
+	for name, a := range map[string]attention{
+		"one token, groups of three": {queries: 1, heads: 9, groups: 3, width: 64, capacity: 40, position: 36},
+		"a prompt":                   {queries: 7, heads: 6, groups: 2, width: 16, capacity: 40, position: 3},
+		"a head a group":             {queries: 5, heads: 3, groups: 3, width: 32, capacity: 40, position: 0},
+		"heads of an odd width":      {queries: 3, heads: 2, groups: 1, width: 19, capacity: 40, position: 2},
+		"of one number":              {queries: 2, heads: 5, groups: 1, width: 1, capacity: 40, position: 9},
+		"a mask":                     {queries: 6, heads: 4, groups: 2, width: 24, capacity: 40, mask: AddedMask},
+		"no mask":                    {queries: 6, heads: 4, groups: 2, width: 24, capacity: 40, mask: NoMask},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a.scale = 0.3
+			in := attendingOf(a)
+			got, want := make([]float32, len(in.queries)), make([]float32, len(in.queries))
+			if !attendAll(got, a, in) {
+				t.Skip("without cgo there is no loop in C")
+			}
+			a.each(want, in)
+			require.InDeltaSlice(t, want, got, 1e-5)
+
+			in.queries[0] = 1e30 // scores that a float rounds off by more than an exponent has
+			require.True(t, attendAll(got, a, in))
+			a.each(want, in)
+			require.InDeltaSlice(t, want, got, 1e-5)
+		})
+	}
+}
+
+// attendingOf returns numbers for an attention. Those of keys that no query sees are none.
+func attendingOf(a attention) attending {
+	in := attending{queries: make([]float32, a.queries*a.heads*a.width),
+		keys: make([]float32, a.capacity*a.groups*a.width), values: make([]float32, a.capacity*a.groups*a.width),
+		scores: make([]float32, scoredRows*a.seen(a.queries-1))}
+	lists := [][]float32{in.queries, in.keys, in.values}
+	if a.mask == AddedMask {
+		in.mask = make([]float32, a.queries*a.capacity)
+		lists = append(lists, in.mask)
+	}
+	for k, list := range lists {
 		for i := range list {
-			list[i] = number(i + len(list))
+			list[i] = float32(math.Sin(float64((i + k) * (i + k))))
 		}
 	}
-	got, want := make([]float32, width), make([]float32, width)
-	if !attendRow(got, a, 0.3) {
-		t.Skip("without cgo there is no loop in C")
+	seen := a.seen(a.queries-1) * a.groups * a.width
+	for _, list := range [][]float32{in.keys[seen:], in.values[seen:]} {
+		for i := range list {
+			list[i] = float32(math.NaN())
+		}
 	}
-	a.row(want, 0.3)
-	require.InDeltaSlice(t, want, got, 1e-5)
+	return in
+}
 
-	a.query[0] = 1e30 // scores that a float rounds off by more than an exponent has
-	require.True(t, attendRow(got, a, 0.3))
-	a.row(want, 0.3)
-	require.InDeltaSlice(t, got, want, 1e-5)
+func TestAQueryIsNotSpoiltByAValueThatItDoesNotSee(t *testing.T) {
+	a := attention{queries: 3, heads: 2, groups: 1, width: 16, capacity: 8, scale: 1}
+	in, out := attendingOf(a), make([]float32, 3*2*16)
+	in.values[2*16] = float32(math.Inf(1)) // of the last query
+	if !attendAll(out, a, in) {
+		a.each(out, in)
+	}
+	for i, x := range out[:2*2*16] {
+		require.False(t, math.IsInf(float64(x), 0) || math.IsNaN(float64(x)), "number %d is %v", i, x)
+	}
+	require.True(t, math.IsInf(float64(out[2*2*16]), 1))
 }
 
 // listed returns the numbers of an array.

@@ -488,32 +488,3 @@ CLONED void xpwc_butterflies(double* numbers, const double* roots, size_t n) {
         }
     }
 }
-
-CLONED void xpwc_attend(float* restrict dst, float* restrict scores, const float* query, const float* keys,
-                        const float* values, const float* mask, float scale, size_t count, size_t width, size_t step) {
-    enum { lanes = 16 };
-    float largest = -INFINITY;
-    for (size_t j = 0; j < count; j++) {
-        const float* key = keys + j * step;
-        float lane[lanes] = {0}, score = 0;
-        size_t d = 0;
-        for (; width - d >= lanes; d += lanes) {
-            for (int k = 0; k < lanes; k++) { lane[k] += query[d + k] * key[d + k]; }
-        }
-        for (; d < width; d++) { score += query[d] * key[d]; }
-        for (int k = 0; k < lanes; k++) { score += lane[k]; }
-        score *= scale;
-        if (mask != NULL) { score += mask[j]; }
-        scores[j] = score;
-        largest = MAX(score, largest);
-    }
-    float sum = 0;
-    for (size_t d = 0; d < width; d++) { dst[d] = 0; }
-    for (size_t j = 0; j < count; j++) {
-        const float share = expf(scores[j] - largest);
-        const float* value = values + j * step;
-        sum += share;
-        for (size_t d = 0; d < width; d++) { dst[d] += share * value[d]; }
-    }
-    for (size_t d = 0; d < width; d++) { dst[d] /= sum; }
-}

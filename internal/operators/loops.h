@@ -59,9 +59,17 @@ int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, siz
 // transform. The roots are those of an fft of spectrum.go.
 void xpwc_butterflies(double* numbers, const double* roots, size_t n);
 
-// Computes the attention of one query to count keys. The rows of keys are step numbers apart, and so are the rows of
-// values. The mask is added to the scores; it may be null. scores has room for count numbers.
+// The sizes of an attention. Query i sees seen + i * more keys, more being 0 or 1.
+typedef struct {
+    size_t queries, heads, groups, width, capacity;
+    size_t seen, more;
+    float scale;
+} xpwc_attention;
+
+// Computes the attention of queries [queries, heads, width] to keys and values [capacity, groups, width]. The mask
+// [queries, capacity] is added to the scores; it may be null. scores has room for 4 numbers of each key that the last
+// query sees.
 void xpwc_attend(float* dst, float* scores, const float* query, const float* keys, const float* values,
-                 const float* mask, float scale, size_t count, size_t width, size_t step);
+                 const float* mask, const xpwc_attention* a);
 
 #endif

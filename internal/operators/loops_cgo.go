@@ -111,10 +111,16 @@ func butterflies(numbers, roots []complex128) bool {
 	return true
 }
 
-// attendRow computes one query's attention. It returns false if C does not.
-func attendRow(dst []float32, a attending, scale float32) bool {
+// attendAll computes the attention of all queries of a batch. It returns false if C does not.
+func attendAll(dst []float32, a attention, in attending) bool {
 	first := func(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
-	C.xpwc_attend(first(dst), first(a.scores), first(a.query), first(a.keys), first(a.values), first(a.mask),
-		C.float(scale), C.size_t(len(a.scores)), C.size_t(len(a.query)), C.size_t(a.step))
+	sizes := C.xpwc_attention{queries: C.size_t(a.queries), heads: C.size_t(a.heads), groups: C.size_t(a.groups),
+		width: C.size_t(a.width), capacity: C.size_t(a.capacity), seen: C.size_t(a.seen(0)),
+		scale: C.float(a.scale)}
+	if a.mask == CausalMask {
+		sizes.more = 1
+	}
+	C.xpwc_attend(first(dst), first(in.scores), first(in.queries), first(in.keys), first(in.values), first(in.mask),
+		&sizes)
 	return true
 }

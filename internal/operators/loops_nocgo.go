@@ -15,5 +15,5 @@ func foldColumns(loop, models.Element, []byte, int, []byte, int) bool           
 func moveElements(int, []byte, []byte, *transfer) bool                            { return false }
 func convertRow(models.Element, []byte, models.Element, []byte, int) bool         { return false }
 func selectRow(int, []byte, []byte, []byte, int, []byte, int, int) bool           { return false }
-func attendRow([]float32, attending, float32) bool                                { return false }
+func attendAll([]float32, attention, attending) bool                              { return false }
 func butterflies([]complex128, []complex128) bool                                 { return false }

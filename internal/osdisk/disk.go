@@ -48,11 +48,11 @@ func openChecked(path string, writable, insecure bool) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Adopt(f, path, writable, insecure)
+	return adopt(f, path, writable, insecure)
 }
 
-// Adopt returns an open file as a disk, which takes ownership of it. It closes a file that [Files.Open] would refuse.
-func Adopt(f *os.File, path string, writable, insecure bool) (*Disk, error) {
+// adopt returns an open file as a disk, which takes ownership of it. It closes a file that [Files.Open] would refuse.
+func adopt(f *os.File, path string, writable, insecure bool) (*Disk, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = acceptable(path, f, info, insecure)
@@ -73,7 +73,7 @@ func (o Files) Create(path string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := Adopt(f, path, true, o.Insecure)
+	d, err := adopt(f, path, true, o.Insecure)
 	if errors.Is(err, trust.ErrUnsafe) {
 		_ = remove(path)
 	}

@@ -256,9 +256,9 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 		}
 		chosen.records = append(chosen.records, r)
 	}
-	next := w.entries.Next()
-	chosen.duplicateBytes = equalBytes(next, chosen.records)
-	chosen.records = append(chosen.records, next...)
+	stored := len(chosen.records)
+	chosen.records = w.entries.AppendNext(chosen.records)
+	chosen.duplicateBytes = equalBytes(chosen.records[stored:], chosen.records[:stored])
 	return chosen, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"xpwc/internal/entries"
@@ -223,7 +224,8 @@ func (w *Writer) endFile(st *store.Store, cause error) {
 func (w *Writer) loseUncommitted(cause error) {
 	w.mu.Lock()
 	defer w.unlock()
-	uncommitted := entries.Filter(w.entries.Packed, (*entries.Entry).Uncommitted)
+	committed := func(e *entries.Entry) bool { return !e.Uncommitted() }
+	uncommitted := slices.DeleteFunc(slices.Clone(w.entries.Packed), committed)
 	if len(uncommitted) > 0 {
 		w.loseLocked(cause)
 	}

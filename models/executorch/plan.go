@@ -343,7 +343,7 @@ func (p *planner) add(name string, op flow.Operation) {
 	p.plan.values[outputs[0]].compute(shape)
 	if mover, ok := op.(flow.Node); ok && mover.Moves() && p.inGo(inputs, outputs[0]) {
 		op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
-			Compute: func(out, in []array) { mover.Move(out[0], in) }}
+			Compute: mover.Move}
 	}
 	p.computed(outputs[0])
 	p.plan.steps = append(p.plan.steps, &flow.Step{Name: p.named(name), Operation: op})

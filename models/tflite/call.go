@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"xpwc"
 	"xpwc/internal/fault"
@@ -30,6 +31,7 @@ type call struct {
 	compute func(*run)          // in place of nodes
 	reads   []int               // operands that compute reads
 	updates bool                // compute updates the first of them in place, if it is not wide
+	idle    sync.Pool           // of *run
 }
 
 // tensor returns the index of the tensor that operand i names, or absent.
@@ -444,11 +446,13 @@ func (c *call) shaped(in, out flow.ID, shape []int) {
 // Integers, booleans and what XNNPACK does not have are computed in Go, between subgraphs, or when the model is opened
 // if all that an operator reads is constant.
 
-// A run is one computation of an operator in Go.
+// A run is one computation of an operator in Go. It is used again, so that a small model's inferences do not allocate.
 type run struct {
-	file []byte
-	in   []operators.Array // by operand; without content where it is not read
-	out  []operators.Array
+	file     []byte
+	in       []operators.Array // by operand; without content where it is not read
+	out      []operators.Array
+	src, dst []operators.Array           // of a kernel
+	values   map[flow.ID]operators.Array // of move
 }
 
 // do plans that Go computes the operator.
@@ -472,14 +476,14 @@ func (c *call) host(op operators.Operator, operands ...int) {
 	}
 	c.updates = kernel.Updates && c.reads[0] == operands[0]
 	c.do(func(r *run) {
-		in, out := make([]operators.Array, len(operands)), slices.Clone(r.out)
-		for k, i := range operands {
-			in[k] = r.in[i]
+		r.src, r.dst = r.src[:0], append(r.dst[:0], r.out...)
+		for _, i := range operands {
+			r.src = append(r.src, r.in[i])
 		}
 		for i, shape := range kernel.Shapes {
-			out[i].Shape = shape
+			r.dst[i].Shape = shape
 		}
-		kernel.Run(out, in)
+		kernel.Run(r.dst, r.src)
 	})
 }
 
@@ -490,12 +494,16 @@ func (p *plan) quantized(t int) bool {
 // run computes from the operands that are read: quantized ones in single precision if the operator is wide.
 func (c *call) run(out, in []operators.Array) {
 	p := c.plan
-	r := run{file: p.file, in: make([]operators.Array, len(c.op.inputs)), out: slices.Clone(out)}
-	for i, t := range c.op.inputs {
-		if t != absent {
-			r.in[i] = p.Array(flow.ID(t))
+	r, ok := c.idle.Get().(*run)
+	if !ok {
+		r = &run{file: p.file, in: make([]operators.Array, len(c.op.inputs))}
+		for i, t := range c.op.inputs {
+			if t != absent {
+				r.in[i] = p.Array(flow.ID(t))
+			}
 		}
 	}
+	r.out = append(r.out[:0], out...)
 	for k, i := range c.reads {
 		r.in[i] = in[k]
 		switch t := c.op.inputs[i]; {
@@ -512,12 +520,13 @@ func (c *call) run(out, in []operators.Array) {
 			r.out[i] = operators.New(models.Float32, out[i].Shape...)
 		}
 	}
-	c.compute(&r)
+	c.compute(r)
 	for i, t := range c.op.outputs {
 		if c.wide && p.quantized(t) {
 			p.quantize(t, out[i].Data, r.out[i].Data)
 		}
 	}
+	c.idle.Put(r)
 }
 
 // widenedConstant is the key of a constant in single precision, by its tensor.
@@ -525,25 +534,29 @@ type widenedConstant int
 
 // move moves elements as the nodes would. Values inside of the operator have the type of their inputs.
 func (c *call) move(r *run) {
-	values := map[flow.ID]operators.Array{}
+	if r.values == nil {
+		r.values = map[flow.ID]operators.Array{}
+	}
+	clear(r.values)
 	for _, i := range c.reads {
-		values[flow.ID(c.op.inputs[i])] = r.in[i]
+		r.values[flow.ID(c.op.inputs[i])] = r.in[i]
 	}
 	for i, t := range c.op.outputs {
-		values[flow.ID(t)] = r.out[i]
+		r.values[flow.ID(t)] = r.out[i]
 	}
 	for _, op := range c.nodes {
 		inputs, outputs := op.Operands()
-		var in []operators.Array
+		r.src = r.src[:0]
 		for _, id := range inputs {
-			in = append(in, values[id])
+			r.src = append(r.src, r.values[id])
 		}
-		out, ok := values[outputs[0]]
+		out, ok := r.values[outputs[0]]
 		if !ok {
-			out = operators.New(in[0].Element, c.plan.valueOf(outputs[0]).inside.Shape...)
-			values[outputs[0]] = out
+			out = operators.New(r.src[0].Element, c.plan.valueOf(outputs[0]).inside.Shape...)
+			r.values[outputs[0]] = out
 		}
-		op.Move(out, in)
+		r.dst = append(r.dst[:0], out)
+		op.Move(r.dst, r.src)
 	}
 }
 

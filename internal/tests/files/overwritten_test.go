@@ -125,3 +125,18 @@ func TestTheNextSessionReportsAnOverwrittenFile(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())
 }
+
+func TestAnotherSessionHasLostItsWeightsOnceOneLookedAtTheFile(t *testing.T) {
+	path := harness.Path(t)
+	m := harness.Tensors(2, 5000)
+	c := harness.Open(t, path, nil)
+	first, second := harness.PackTensors(t, c, m), harness.PackTensors(t, c, m)
+	require.NoError(t, c.Save())
+	require.NoError(t, os.Truncate(path, 0))
+	require.NoError(t, second.Lost(), "nobody has looked")
+	require.ErrorIs(t, first.Err(), xpwc.ErrLost)
+	require.ErrorIs(t, second.Lost(), xpwc.ErrLost)
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+	require.NoError(t, c.Close())
+}
