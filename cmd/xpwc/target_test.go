@@ -45,13 +45,14 @@ func TestWhatPackingForArm64LacksIsNamed(t *testing.T) {
 	if _, err := os.Stat(built); err == nil {
 		t.Skip("another test has built the tool of arm64")
 	}
-	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built)
+	installed := filepath.Join(filepath.Dir(filepath.Dir(tool)), "libexec", "xpwc", "arm64", "bin", "xpwc")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), installed+" (unpack the wheel or the tarball")
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX="+dir), "libstdc++6-arm64-cross")
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX=/", "TMPDIR="+missing),
 		"the emulated machine's files in the directory for temporary files (TMPDIR): "+missing)
 
 	line = append(line, "--for", "litert")
-	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built, "the library is installed next to the tool")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), installed, "the library is installed next to the tool")
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool), "--target='"+filepath.Dir(filepath.Dir(tool))+"' ")
 	require.NoFileExists(t, filepath.Join(dir, "f"))
 }

@@ -92,8 +92,11 @@ func Tool() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: the xpwc of arm64 as %s (the wheel or the tarball of linux-arm64, unpacked) or %s "+
-		"(make build ARCH=arm64); %s=FILE names another", ErrMissing, places[1], places[0], Variable)
+	wanted := places[1] + " (unpack the wheel or the tarball of linux-arm64)"
+	if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "go.mod")); err == nil {
+		wanted = places[0] + " (make build ARCH=arm64)"
+	}
+	return "", fmt.Errorf("%w: the xpwc of arm64, %s; %s=FILE names another", ErrMissing, wanted, Variable)
 }
 
 // A Machine is what an emulated program finds.
