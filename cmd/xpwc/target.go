@@ -99,8 +99,8 @@ func parseTarget(target string) (levels []string, err error) {
 	return levels, nil
 }
 
-// litertTargets replaces the architecture alone by those CPUs of phones that LiteRT's library runs on: it was compiled for
-// dot products.
+// litertTargets replaces the architecture alone by those CPUs of phones that LiteRT's library runs on: it was compiled
+// for dot products.
 func litertTargets(targets []string) (expanded []string) {
 	for _, target := range targets {
 		if target != emulator.Architecture {
