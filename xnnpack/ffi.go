@@ -126,7 +126,7 @@ func cAllocate(n int) (cMemory, bool) {
 	if n < 0 || n > math.MaxInt-memoryAlignment-memorySlack {
 		return cMemory{}, false
 	}
-	base := C.calloc(1, C.size_t(n+memoryAlignment+memorySlack))
+	base := C.xpwc_allocate(C.size_t(n + memoryAlignment + memorySlack))
 	if base == nil {
 		return cMemory{}, false
 	}
@@ -134,7 +134,11 @@ func cAllocate(n int) (cMemory, bool) {
 	return cMemory{base, unsafe.Slice((*byte)(unsafe.Add(base, shift)), n)}, true
 }
 
-func (m cMemory) free() { C.free(m.base) }
+func (m cMemory) free() {
+	if m.base != nil {
+		C.xpwc_free(m.base, C.size_t(len(m.bytes)+memoryAlignment+memorySlack))
+	}
+}
 
 func (m cMemory) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m.bytes)) }
 

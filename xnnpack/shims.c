@@ -1,6 +1,9 @@
 #include "shims.h"
 
 #include <stdlib.h>
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -131,3 +134,28 @@ bool xpwc_give_back(void) {
   return false;
 #endif
 }
+
+#ifdef _WIN32
+void* xpwc_allocate(size_t size) { return calloc(1, size); }
+
+void xpwc_free(void* memory, size_t size) {
+  (void)size;
+  free(memory);
+}
+#else
+enum { large = 256 << 10 };
+
+void* xpwc_allocate(size_t size) {
+  if (size < large) return calloc(1, size);
+  void* memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void xpwc_free(void* memory, size_t size) {
+  if (size < large) {
+    free(memory);
+  } else {
+    munmap(memory, size);
+  }
+}
+#endif

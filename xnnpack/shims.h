@@ -34,6 +34,13 @@ const void* xpwc_xnnpack_build(size_t* size);
 // Whether XNNPACK chose its kernels while the program's libraries were loaded.
 bool xpwc_initialized_when_loaded(void);
 
+// Returns zeroed memory, or null. Large memory is the system's own pages: the C library would write zeros into what it
+// has freed, and so touch a buffer for the most tokens where few are used.
+void* xpwc_allocate(size_t size);
+
+// Frees what xpwc_allocate has returned for the size.
+void xpwc_free(void* memory, size_t size);
+
 // Gives what was freed back to the system, where the C library keeps it otherwise. Whether there was anything.
 bool xpwc_give_back(void);
 

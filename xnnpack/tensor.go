@@ -143,7 +143,7 @@ func (t *Tensor) validateBlocks() error {
 		return fmt.Errorf("%d block scales for %d blocks", len(q.BlockScales), blocks)
 	}
 	for i, s := range q.BlockScales {
-		if !validScale(math.Float32frombits(uint32(s) << 16)) {
+		if !validBlockScale(s) {
 			return fmt.Errorf("scale of block %d is not a positive normal number", i)
 		}
 	}
@@ -154,6 +154,13 @@ func (t *Tensor) validateBlocks() error {
 func validScale(s float32) bool {
 	const smallestNormal = 0x1p-126
 	return s >= smallestNormal && s <= math.MaxFloat32
+}
+
+// validBlockScale is validScale of a number in bfloat16, whose bits have the order of the positive numbers. A language
+// model has millions.
+func validBlockScale(bits uint16) bool {
+	const smallestNormal, largest = 0x0080, 0x7f7f
+	return bits-smallestNormal <= largest-smallestNormal
 }
 
 // pinScales keeps the scales where they are, for XNNPACK to keep a pointer to them.

@@ -9,6 +9,7 @@ import (
 
 	"xpwc"
 	"xpwc/models"
+	"xpwc/models/llm"
 	"xpwc/xnnpack"
 )
 
@@ -136,7 +137,7 @@ func (i *instance) floats(id xnnpack.ValueID) []float32 { return i.buffers[id].F
 // shape readies the runtime for so many new tokens, with room for so many in all.
 func (i *instance) shape(tokens, total int) error {
 	if total > i.context {
-		return fmt.Errorf("the text is longer than %d tokens, which the model was made for", i.context)
+		return fmt.Errorf("%w: %d tokens, and the model was made for %d", llm.ErrFull, total, i.context)
 	}
 	past := max(i.past, leastPast)
 	for past < total {

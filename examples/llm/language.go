@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"xpwc"
@@ -34,7 +35,8 @@ type text interface {
 // openLanguage opens the model of a file, by its format. The caller closes it after its texts.
 func openLanguage(o options) (language, error) {
 	extension := strings.ToLower(filepath.Ext(o.model))
-	if extension == ".pte" || bundle.Recognized(o.model) {
+	named := slices.Contains([]string{".pte", ".litertlm", ".task"}, extension)
+	if named || bundle.Recognized(o.model) {
 		m, err := llm.Open(o.model, o.cache, &llm.Options{Threads: o.threads})
 		if err != nil {
 			return nil, err

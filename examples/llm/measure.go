@@ -45,23 +45,15 @@ func (s *service) measureAnswers(ctx context.Context, prompt, second string, std
 }
 
 func (s *service) measureAnswer(ctx context.Context, prompt string, begun func()) (m measured, err error) {
-	t, err := s.newText()
+	p, err := s.begin(prompt)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	tokens, err := s.tokens()
-	if err != nil {
-		return m, err
-	}
-	ids, err := s.encode(prompt)
-	if err != nil {
-		return m, err
-	}
-	m.Figures.PromptTokens = len(ids)
+	defer func() { err = errors.Join(err, p.close()) }()
+	m.Figures.PromptTokens = len(p.ids)
 	var answer strings.Builder
-	_, err = generate(ctx, t, ids, s.options.tokens, s.sampling.Choice(), tokens.ends, func(token int) error {
-		answer.WriteString(tokens.decode(token))
+	_, err = generate(ctx, p, p.ids, s.options.tokens, s.sampling.Choice(), p.tokens.ends, func(token int) error {
+		answer.WriteString(p.tokens.decode(token))
 		if m.Figures.AnswerTokens++; m.Figures.AnswerTokens == 1 {
 			begun()
 		}

@@ -66,7 +66,8 @@ func startedService(t *testing.T, o options) (url string) {
 func TestTheServiceCountsRequestsTokensAndTheCache(t *testing.T) {
 	o := options{model: smallBundle, cache: filepath.Join(t.TempDir(), "llm.xpwc"), threads: 1, tokens: 4}
 	url := startedService(t, o)
-	for prompt, code := range map[string]int{"the rain": http.StatusOK, "": http.StatusBadRequest} {
+	for prompt, code := range map[string]int{"the rain": http.StatusOK, "": http.StatusBadRequest,
+		strings.Repeat("the rain ", 500): http.StatusBadRequest} {
 		response, err := http.Post(url+"/?n=3", "text/plain", strings.NewReader(prompt))
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, response.Body)
@@ -74,7 +75,7 @@ func TestTheServiceCountsRequestsTokensAndTheCache(t *testing.T) {
 		require.Equal(t, code, response.StatusCode)
 	}
 	sums := scraped(t, url)
-	require.EqualValues(t, 2, sums["llm_requests_total"])
+	require.EqualValues(t, 3, sums["llm_requests_total"])
 	require.EqualValues(t, 3, sums["llm_answer_tokens_total"])
 	require.EqualValues(t, 1, sums["llm_first_token_seconds"])
 	require.Positive(t, sums["llm_prompt_tokens_total"])

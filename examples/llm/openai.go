@@ -50,7 +50,7 @@ func (s *service) chatCompletions(w http.ResponseWriter, r *http.Request) {
 	var answer strings.Builder
 	finish, err := c.generate(r.Context(), func(part string) error { answer.WriteString(part); return nil })
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		refuse(w, statusOf(err), err)
 		return
 	}
 	reply(w, http.StatusOK, openai.ChatCompletionResponse{ID: c.id, Object: "chat.completion", Created: c.created,
@@ -205,7 +205,7 @@ func (c *completion) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil && !begun:
-		refuse(w, http.StatusInternalServerError, err)
+		refuse(w, statusOf(err), err)
 	case err != nil:
 		panic(http.ErrAbortHandler)
 	}
@@ -215,6 +215,14 @@ func reply(w http.ResponseWriter, status int, document any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(document) // the client may have gone
+}
+
+// statusOf returns the status of an answer that has no token: whether the prompt or the service is wrong.
+func statusOf(err error) int {
+	if errors.Is(err, llm.ErrFull) || errors.Is(err, errEmpty) || errors.Is(err, errText) {
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
 }
 
 // refuse answers with an error as OpenAI's clients read it.

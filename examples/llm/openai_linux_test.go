@@ -6,11 +6,14 @@ import (
 	"io"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
+
+	"xpwc/models/llm"
 )
 
 // served returns a client of a service with the small bundle.
@@ -84,6 +87,19 @@ func TestARequestThatCannotBeAnsweredIsAnErrorOfTheClient(t *testing.T) {
 		require.Equal(t, 400, refused.HTTPStatusCode)
 		require.Contains(t, refused.Message, errRequest.Error())
 	}
+}
+
+func TestAChatThatTheModelHasNoRoomForIsAnErrorOfTheClient(t *testing.T) {
+	client, _ := served(t)
+	long := chatRequest(strings.Repeat("the rain ", 500))
+	_, err := client.CreateChatCompletion(t.Context(), long)
+	var refused *openai.APIError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 400, refused.HTTPStatusCode)
+	require.Contains(t, refused.Message, llm.ErrFull.Error())
+	_, err = streamed(t.Context(), client, long)
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 400, refused.HTTPStatusCode)
 }
 
 func TestAModelIsReplacedWhileItAnswers(t *testing.T) {

@@ -23,7 +23,10 @@ const (
 	drain = 10 * time.Second
 )
 
-var errEmpty = errors.New("the prompt is empty")
+var (
+	errEmpty = errors.New("the prompt is empty")
+	errText  = errors.New("the model has no token")
+)
 
 // serve answers requests until ctx is done. Each request has keys and values of its own; the weights are there once.
 // The signal SIGHUP puts the present content of the model's file in force.
@@ -96,7 +99,7 @@ func (s *service) continuePrompt(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	stream := &flushed{w, http.NewResponseController(w), false}
 	if err := s.answer(r.Context(), string(prompt), o, stream); err != nil && !stream.begun {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		http.Error(w, err.Error(), statusOf(err))
 	} else if err != nil {
 		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
 	}

@@ -106,7 +106,7 @@ func (t *tokenizer) encode(text string) (tokens []int, err error) {
 		for _, word := range t.merge(pieces) {
 			id, ok := t.ids.find(word)
 			if !ok {
-				return nil, fmt.Errorf("no token for %q", word)
+				return nil, fmt.Errorf("%w for %q", errText, word)
 			}
 			tokens = append(tokens, id)
 		}

@@ -46,7 +46,9 @@ type Instance struct {
 	runtimes []*runtime // of all plans
 	between  []*xnnpack.Buffer
 	states   []state
-	spoiled  error // matches ErrStatesChanged until the states are set; nil of states that are whole
+	unset    bool    // the states are to be what they begin with
+	spoiled  error   // matches ErrStatesChanged until the states are set; nil of states that are whole
+	first    [][]int // shapes of the inputs; nil means the largest
 	place    func(models.Model) (*place, error)
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
@@ -65,8 +67,12 @@ type state struct {
 // until the instance is closed, and its values must have elements (models.ErrElement). n is the number of threads that
 // compute, as [xnnpack.NewThreadpool] has it; more than one are threads of a pool that all instances of this number
 // share. XNNPACK is initialized and the threads are started before the clock is.
-func New(m models.Model, b Backing, n int) (e *Instance, err error) {
-	e = &Instance{Model: m, foreign: map[int]bool{}}
+func New(m models.Model, b Backing, n int) (*Instance, error) { return NewShaped(m, b, n, nil) }
+
+// NewShaped is New for inputs of these shapes at first, which a [models.Resizable] computes with; nil are the largest.
+// The error matches ErrInputShape, too.
+func NewShaped(m models.Model, b Backing, n int, shapes [][]int) (e *Instance, err error) {
+	e = &Instance{Model: m, foreign: map[int]bool{}, first: shapes}
 	done := false
 	defer func() {
 		if !done { // also after a panic of the model's
@@ -97,7 +103,14 @@ func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 
 // create makes the subgraphs and of each a runtime, in the places that next returns.
 func (e *Instance) create(next func(models.Model) (*place, error)) error {
-	stages, between := models.StagesOf(e.Model)
+	m := e.Model
+	if e.first != nil {
+		var err error
+		if m, err = e.resized(e.first); err != nil {
+			return err
+		}
+	}
+	stages, between := models.StagesOf(m)
 	if err := e.growBetween(between); err != nil {
 		return err
 	}
@@ -106,9 +119,7 @@ func (e *Instance) create(next func(models.Model) (*place, error)) error {
 			e.states = append(e.states, state{i, buf.Initial})
 		}
 	}
-	if err := e.Reset(); err != nil {
-		return err
-	}
+	e.unset = len(e.states) > 0
 	if len(stages) > 1 || e.Dynamic() {
 		var err error
 		if e.shared, err = xnnpack.NewWorkspace(); err != nil {
@@ -117,7 +128,7 @@ func (e *Instance) create(next func(models.Model) (*place, error)) error {
 		e.closers = append(e.closers, func() error { e.shared.Close(); return nil })
 	}
 	e.place = next
-	p, err := e.planOf(e.Model, stages)
+	p, err := e.planOf(m, stages)
 	if err != nil {
 		return err
 	}
@@ -198,7 +209,7 @@ func (e *Instance) useBuffer(list []*xnnpack.Buffer, i, first int, b *xnnpack.Bu
 // UseStates puts buffers of the caller's in the place of the model's states, as UseBuffers does: one for each buffer
 // between stages that has an Initial, of its size. The content is what the next inference begins with.
 func (e *Instance) UseStates(buffers []*xnnpack.Buffer) {
-	e.spoiled = nil
+	e.spoiled, e.unset = nil, false
 	for i, s := range e.states {
 		e.useBuffer(e.between, s.buffer, len(e.Inputs)+len(e.Outputs), buffers[i])
 	}
@@ -268,6 +279,11 @@ func (e *Instance) Infer() (time.Duration, error) {
 	if e.spoiled != nil {
 		return 0, e.spoiled
 	}
+	if e.unset {
+		if err := e.Reset(); err != nil {
+			return 0, err
+		}
+	}
 	if err := e.Prepare(); err != nil {
 		return 0, err
 	}
@@ -321,7 +337,7 @@ func (e *Instance) Reset() error {
 			return err
 		}
 	}
-	e.spoiled = nil
+	e.spoiled, e.unset = nil, false
 	return nil
 }
 

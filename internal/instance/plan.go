@@ -79,13 +79,9 @@ func (e *Instance) ShapeInputs(shapes [][]int) error {
 		e.use(e.plans[i])
 		return nil
 	}
-	m, ok := e.Model.(models.Resizable)
-	if !ok {
-		return fmt.Errorf("%w: %v, not %v", ErrInputShape, shapes, e.inputShapes)
-	}
-	resized, err := m.Resized(shapes)
+	resized, err := e.resized(shapes)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrInputShape, err)
+		return err
 	}
 	stages, between := models.StagesOf(resized)
 	if err := e.growBetween(between); err != nil {
@@ -97,6 +93,19 @@ func (e *Instance) ShapeInputs(shapes [][]int) error {
 	}
 	e.use(p)
 	return e.closeUnused()
+}
+
+// resized returns the model for inputs of these shapes.
+func (e *Instance) resized(shapes [][]int) (models.Model, error) {
+	m, ok := e.Model.(models.Resizable)
+	if !ok {
+		return nil, fmt.Errorf("%w: %v", ErrInputShape, shapes)
+	}
+	resized, err := m.Resized(shapes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInputShape, err)
+	}
+	return resized, nil
 }
 
 // use makes a plan the present one.

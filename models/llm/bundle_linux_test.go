@@ -3,6 +3,7 @@ package llm_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -118,4 +119,12 @@ func TestAModelThatIsReplacedWhileItIsOpenAnswersAsBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.NoError(t, m.Close())
+}
+
+func TestAnErrorNamesATruncatedBundleOnce(t *testing.T) {
+	path := copiedBundle(t, t.TempDir())
+	require.NoError(t, os.Truncate(path, 50_000))
+	_, err := llm.Open(path, "", nil)
+	require.ErrorIs(t, err, bundle.ErrMalformed)
+	require.Equal(t, 1, strings.Count(err.Error(), path), err)
 }

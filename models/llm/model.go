@@ -89,8 +89,10 @@ func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	if strings.EqualFold(filepath.Ext(path), ".pte") {
 		read = m.readProgram
 	}
-	if err := read(); err != nil {
+	if err := read(); errors.Is(err, ErrUnsupported) {
 		return m, fmt.Errorf("%s: %w", path, err)
+	} else if err != nil { // has the path
+		return m, err
 	}
 	err = m.decode.load(m)
 	m.turn <- struct{}{}

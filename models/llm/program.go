@@ -85,6 +85,9 @@ func (s *step) readMethod(method *executorch.Method) error {
 			logits.Element(), logits.Shape)
 	}
 	s.tokens, s.vocabulary = tokens.Shape[1], logits.Shape[len(logits.Shape)-1]
+	if tokens.Dynamic {
+		s.shapes = shapesOf(method, 1)
+	}
 	_, between := models.StagesOf(method)
 	for i, b := range between {
 		if b.Initial != nil {
@@ -99,8 +102,7 @@ func (s *step) readMethod(method *executorch.Method) error {
 
 // computeAny computes tokens by a method that takes any number of them and keeps their keys and values itself.
 func (s *step) computeAny(tokens []int32, position int) error {
-	shapes := [][]int{{1, len(tokens)}, slices.Clone(s.model.Inputs()[positionInput].Shape)}
-	if err := s.instance.ShapeInputs(shapes); err != nil {
+	if err := s.instance.ShapeInputs(shapesOf(s.model, len(tokens))); err != nil {
 		return err
 	}
 	ids := xnnpack.Numbers[int64](s.instance.Inputs[tokensInput])
@@ -110,4 +112,9 @@ func (s *step) computeAny(tokens []int32, position int) error {
 	xnnpack.Numbers[int64](s.instance.Inputs[positionInput])[0] = int64(position)
 	_, err := s.instance.Infer()
 	return err
+}
+
+// shapesOf returns the shapes of a method's inputs for so many tokens.
+func shapesOf(method models.Model, tokens int) [][]int {
+	return [][]int{{1, tokens}, slices.Clone(method.Inputs()[positionInput].Shape)}
 }

@@ -19,13 +19,14 @@ type signature struct {
 	name     string
 	file     *tflite.File       // of a bundle; nil of a program
 	model    models.Model       // nil until it is open
+	shapes   [][]int            // that the runtimes are made for at first, of a program
 	instance *instance.Instance // nil until it is loaded
 }
 
 // load makes the runtimes of an open signature unless they are there.
 func (s *signature) load(m *Model, threads int) (err error) {
 	if s.instance == nil {
-		s.instance, err = instance.New(s.model, instance.PackedIn(m.cache), threads)
+		s.instance, err = instance.NewShaped(s.model, instance.PackedIn(m.cache), threads, s.shapes)
 	}
 	return err
 }
