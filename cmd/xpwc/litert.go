@@ -222,6 +222,9 @@ func (p *litertPacker) packAside(ctx context.Context, model modelfile.File, leve
 	f, err := p.pack(work, model, level, share...)
 	if err != nil {
 		work.discard()
+		if errors.Is(err, syscall.ENOSPC) {
+			err = fmt.Errorf("%s: %w", temporaryFile(), err)
+		}
 		return nil, nil, err
 	}
 	return work, f, nil

@@ -57,7 +57,8 @@ The packed weights suit CPUs for which XNNPACK chooses the same kernels as here.
 packs for lesser CPUs of x86, for several into one file. --target packs for arm64 here,
 with the real kernels under emulation (qemu-aarch64): a core such as cortex-a76 or x4, or
 a feature of others: dotprod, i8mm. arm64 alone stands for one CPU of each kind that phones
-have; xpwc layout --target arm64 lists which pack alike.
+have (for LiteRT, of each with dot products); xpwc layout --target arm64 lists which pack
+alike.
 
 FILE appears by a rename, when it is complete. Without -o it is in the current directory,
 and named after MODEL. If it exists, its entries stay, and missing and damaged ones are
@@ -111,6 +112,9 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
 			}
 			if o.output == "" {
 				o.output = o.named(file)
+			}
+			if o.runtime == forLiteRT || o.runtime == forLiteRTLM {
+				targets = litertTargets(targets)
 			}
 			levels, err := levelsOf(cmd, o.levels, targets)
 			if err != nil {

@@ -336,3 +336,6 @@ func (m *fileMode) Set(text string) error {
 	*m = fileMode(n)
 	return nil
 }
+
+// temporaryFile is the subject of errors about a file without a name that is not the user's output.
+func temporaryFile() string { return fmt.Sprintf("a temporary file in %s (TMPDIR)", os.TempDir()) }

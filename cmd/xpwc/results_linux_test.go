@@ -72,12 +72,7 @@ func TestACacheThatIsNoRegularFileIsRefusedWithAdviceThatHelps(t *testing.T) {
 // Levels of CPU are packed by processes of their own.
 func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
 	dir := t.TempDir()
-	full := filepath.Join(dir, "full")
-	require.NoError(t, os.Mkdir(full, 0o700))
-	if err := unix.Mount("none", full, "tmpfs", 0, "size=200k"); err != nil {
-		t.Skipf("mount a small disk: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(full, 0)) })
+	full := smallDisk(t, dir)
 	for name, command := range map[string][]string{
 		"xpwc": {"pack", faceModel(t), "-o", "full/model"}, "LiteRT": packsForLiteRT(faceModel(t), "-o", "full/model"),
 	} {
@@ -91,6 +86,39 @@ func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
 			entries, err := os.ReadDir(full)
 			require.NoError(t, err)
 			require.Empty(t, entries)
+		})
+	}
+}
+
+// smallDisk mounts a disk at "full" in a directory, and returns its path. It takes no packed model.
+func smallDisk(t *testing.T, dir string) string {
+	t.Helper()
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	if err := unix.Mount("none", full, "tmpfs", 0, "size=200k"); err != nil {
+		t.Skipf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(full, 0)) })
+	return full
+}
+
+func TestAFullDirectoryForTemporaryFilesIsNamed(t *testing.T) {
+	dir, model := t.TempDir(), faceModel(t)
+	full := smallDisk(t, dir)
+	require.Contains(t, printed(t, dir, 0, "pack", model, "-o", "f.xpwc"), "packed")
+	for name, verify := range map[string][]string{
+		"xpwc": {"verify", "f.xpwc", "--model", model}, "LiteRT": {"verify", "f.litert", "--model", model},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "LiteRT" {
+				needsLiteRT(t)
+				litertPack(t, dir, model, "-o", "f.litert")
+				verify = append(verify, "--litert-lm", libraryForLiteRT)
+			}
+			t.Setenv("TMPDIR", full)
+			e := failed(t, dir, exitFailed, verify...)
+			require.Equal(t, kindNoSpace, e.Kind)
+			require.Contains(t, e.Message, "a temporary file in "+full+" (TMPDIR)")
 		})
 	}
 }

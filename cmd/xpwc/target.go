@@ -99,6 +99,23 @@ func parseTarget(target string) (levels []string, err error) {
 	return levels, nil
 }
 
+// litertTargets replaces the architecture alone by those CPUs of phones that LiteRT's library runs on: it was compiled
+// for dot products.
+func litertTargets(targets []string) (expanded []string) {
+	for _, target := range targets {
+		if target != emulator.Architecture {
+			expanded = append(expanded, target)
+			continue
+		}
+		for _, name := range cpu.Phones {
+			if c, err := cpu.Arm64Named(name); err == nil && c.Features >= cpu.DotProd {
+				expanded = append(expanded, targetPrefix+name)
+			}
+		}
+	}
+	return expanded
+}
+
 // selfOn returns a command that runs this tool: for a level of this machine the tool itself, and for a target the
 // emulated one. The caller calls remove when the command has ended.
 func selfOn(ctx context.Context, self, level string, args ...string) (cmd *exec.Cmd, remove func(), err error) {

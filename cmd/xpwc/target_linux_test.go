@@ -284,6 +284,19 @@ func libraryOfArm64(t testing.TB) string {
 	return path
 }
 
+func TestAFileForLiteRTIsPackedForEachPhoneThatItsLibraryRunsOn(t *testing.T) {
+	newPhone(t)
+	dir := t.TempDir()
+	r := packJSON(t, dir, zooModel(t, "mlp_fp32"), "--for", "litert", "--litert-lm", libraryOfArm64(t),
+		"--target", "arm64", "--name-by-content", "-o", ".")
+	var names []string
+	for _, f := range r.LiteRT {
+		names = append(names, f.CPU)
+		require.FileExists(t, filepath.Join(dir, f.Output))
+	}
+	require.Equal(t, []string{"cortex-a76", "cortex-a710", "cortex-x4"}, names)
+}
+
 func TestLiteRTsLibraryIsNamedIfItCannotRunOnTheTarget(t *testing.T) {
 	newPhone(t)
 	require.Contains(t, printed(t, t.TempDir(), exitFailed, "pack", zooModel(t, "mlp_fp32"), "--for", "litert",

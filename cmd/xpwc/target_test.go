@@ -21,7 +21,7 @@ func TestATargetThatCannotBePackedForIsRefusedByName(t *testing.T) {
 		require.Contains(t, printed(t, dir, exitUsage, "pack", model, "--target", target, "-o", "f"), message)
 	}
 	require.Contains(t, printed(t, dir, exitUsage, "pack", model, "--for", "litert", "--target", "arm64", "-o", "f"),
-		"4 are named; give --name-by-content")
+		"3 are named; give --name-by-content", "LiteRT's library does not run on the fourth")
 	require.Contains(t, printed(t, dir, exitUsage, "pull", "r/m:v1", "-o", "f", "--target", "arm64:a76,arm64:x4"),
 		"one CPU")
 	require.NoFileExists(t, filepath.Join(dir, "f"))
@@ -45,11 +45,14 @@ func TestWhatPackingForArm64LacksIsNamed(t *testing.T) {
 	if _, err := os.Stat(built); err == nil {
 		t.Skip("another test has built the tool of arm64")
 	}
-	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built)
+	installed := filepath.Join(filepath.Dir(filepath.Dir(tool)), "libexec", "xpwc", "arm64", "bin", "xpwc")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), installed+" (unpack the wheel or the tarball")
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX="+dir), "libstdc++6-arm64-cross")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool, "QEMU_LD_PREFIX=/", "TMPDIR="+missing),
+		"the emulated machine's files in the directory for temporary files (TMPDIR): "+missing)
 
 	line = append(line, "--for", "litert")
-	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), built, "the library is installed next to the tool")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="), installed, "the library is installed next to the tool")
 	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+tool), "--target='"+filepath.Dir(filepath.Dir(tool))+"' ")
 	require.NoFileExists(t, filepath.Join(dir, "f"))
 }

@@ -279,7 +279,7 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, levels 
 	p = &proof{Model: model.String(), CPU: strings.Join(levels, ","), Wrong: []wrong{}, levels: levels,
 		layouts: map[string]string{}}
 	for _, level := range levels {
-		job := packJob{Model: model, CPU: level, Path: model.String(), Stock: stock}
+		job := packJob{Model: model, CPU: level, Path: temporaryFile(), Stock: stock}
 		packed, err := work.packHere(job)
 		if err != nil {
 			return nil, err

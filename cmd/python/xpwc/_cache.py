@@ -106,7 +106,8 @@ def is_there(path: Path) -> bool:
         return False  # make_writable has the words for the user
     shared = path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if shared and owner not in (0, os.geteuid()):
-        raise Error(f"{path}: another user made it, and could change its answers: choose another directory", "unsafe_file")
+        made = "another user made it, and could change its answers: choose another directory"
+        raise Error(f"{path}: {made}", "unsafe_file")
     return True
 
 
@@ -187,7 +188,7 @@ def make_writable(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = "" if os.access(directory, os.W_OK | os.X_OK) else "not writable"
     except OSError as error:
-        reason = os.strerror(error.errno)
+        reason = error.strerror or str(error)
     if reason:
         raise Error(f"{directory}: {reason}; {ANOTHER_DIRECTORY}", "permission")
 

@@ -92,8 +92,11 @@ func Tool() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: the xpwc of arm64 as %s (the wheel or the tarball of linux-arm64, unpacked) or %s "+
-		"(make build ARCH=arm64); %s=FILE names another", ErrMissing, places[1], places[0], Variable)
+	wanted := places[1] + " (unpack the wheel or the tarball of linux-arm64)"
+	if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "go.mod")); err == nil {
+		wanted = places[0] + " (make build ARCH=arm64)"
+	}
+	return "", fmt.Errorf("%w: the xpwc of arm64, %s; %s=FILE names another", ErrMissing, wanted, Variable)
 }
 
 // A Machine is what an emulated program finds.
@@ -133,12 +136,16 @@ func (e *Emulator) Command(ctx context.Context, m Machine, args ...string) (cmd 
 // Program is Command for another program of arm64, with its arguments.
 func (e *Emulator) Program(ctx context.Context, m Machine, line ...string) (cmd *exec.Cmd, remove func(), err error) {
 	r, err := newRoot()
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		err = e.link(r.path)
 	}
-	if err := errors.Join(e.link(r.path), m.write(r.path)); err != nil {
+	if err == nil {
+		err = m.write(r.path)
+	}
+	if err != nil {
 		r.remove()
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("the emulated machine's files in the directory for temporary files (TMPDIR): %w",
+			err)
 	}
 	args := append([]string{"-L", r.path, "-cpu", m.model()}, line...)
 	return exec.CommandContext(ctx, e.qemu, args...), r.remove, nil
@@ -167,25 +174,33 @@ func (e *Emulator) link(root string) error {
 func (m Machine) write(root string) error {
 	const sys = "sys/devices/system/cpu"
 	var cpuinfo strings.Builder
-	var errs []error
+	files := map[string]string{}
 	for i, c := range m.Cores {
 		cpuinfo.WriteString(c.cpuinfo(i))
 		if c.KHz > 0 {
-			errs = append(errs, write(root, fmt.Sprintf("%s/cpu%d/cpufreq/cpuinfo_max_freq", sys, i),
-				fmt.Sprintln(c.KHz)))
+			files[fmt.Sprintf("%s/cpu%d/cpufreq/cpuinfo_max_freq", sys, i)] = fmt.Sprintln(c.KHz)
 		}
 	}
 	numbers := "0\n"
 	if last := len(m.Cores) - 1; last > 0 {
 		numbers = fmt.Sprintf("0-%d\n", last)
 	}
-	return errors.Join(append(errs, write(root, "proc/cpuinfo", cpuinfo.String()),
-		write(root, sys+"/possible", numbers), write(root, sys+"/present", numbers))...)
+	files["proc/cpuinfo"] = cpuinfo.String()
+	files[sys+"/possible"], files[sys+"/present"] = numbers, numbers
+	for name, text := range files {
+		if err := write(root, name, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func write(root, name, text string) error {
 	path := filepath.Join(root, name)
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
 }
 
 // cpuinfo is a processor's part of /proc/cpuinfo. cpuinfo's code takes the features from the auxiliary vector.

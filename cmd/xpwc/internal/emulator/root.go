@@ -40,8 +40,11 @@ func newRoot() (*root, error) {
 	}
 }
 
-// remove removes the root, also while it is being removed.
+// remove removes the root, also while it is being removed. A nil root is none.
 func (r *root) remove() {
+	if r == nil {
+		return
+	}
 	_ = os.RemoveAll(r.path)
 	if r.held != nil {
 		_ = r.held.Close()
