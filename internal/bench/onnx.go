@@ -1,10 +1,9 @@
 package bench
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
-
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"xpwc/internal/generated"
 )
@@ -49,17 +48,23 @@ const (
 	onnxOutput = "output"
 )
 
-// A message is an encoded one of protocol buffers, to which fields are appended.
+// A message is an encoded one of protocol buffers, to which fields are appended. The library for it is not used: each
+// program with it reads itself when it starts, and the tool is one.
 type message []byte
 
-func (m message) number(field protowire.Number, value int) message {
-	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), uint64(value))
+// The ways in which a field's value is encoded.
+const (
+	varint = 0
+	sized  = 2
+)
+
+func (m message) number(field, value int) message {
+	return binary.AppendUvarint(binary.AppendUvarint(m, uint64(field<<3|varint)), uint64(value))
 }
 
-func (m message) part(field protowire.Number, value message) message {
-	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), value)
+func (m message) part(field int, value message) message {
+	m = binary.AppendUvarint(binary.AppendUvarint(m, uint64(field<<3|sized)), uint64(len(value)))
+	return append(m, value...)
 }
 
-func (m message) text(field protowire.Number, value string) message {
-	return m.part(field, message(value))
-}
+func (m message) text(field int, value string) message { return m.part(field, message(value)) }
