@@ -27,6 +27,7 @@ const Available = true
 // The numbers of these names differ between versions of the header, hence the tables.
 var unaryOperators = [...]C.enum_xnn_unary_operator{
 	Abs:                  C.xnn_unary_abs,
+	ApproximateGELU:      C.xpwc_unary_approximate_gelu,
 	BankersRounding:      C.xnn_unary_bankers_rounding,
 	Ceiling:              C.xnn_unary_ceiling,
 	Clamp:                C.xnn_unary_clamp,
@@ -71,6 +72,8 @@ var cpuLevels = [...]C.enum_xpwc_cpu_level{
 	C.xpwc_cpu_avxvnni, C.xpwc_cpu_avx512, C.xpwc_cpu_avx512vnni, C.xpwc_cpu_avx512vnnigfni,
 	C.xpwc_cpu_avx512fp16, C.xpwc_cpu_avx512amx,
 }
+
+func cHasApproximateGELU() bool { return C.xpwc_unary_approximate_gelu != C.xnn_unary_invalid }
 
 func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
 

@@ -23,6 +23,7 @@ type (
 )
 
 func cInitialize() Status                                           { return NoCgo }
+func cHasApproximateGELU() bool                                     { return false }
 func cBuildIdentifier() []byte                                      { return nil }
 func cHasCPULevel(int) bool                                         { return false }
 func cLimitCPU(int)                                                 {}

@@ -12,6 +12,7 @@ type UnaryOperator int
 // The unary operators that models use. XNNPACK calls Cosine, Sine and Sign experimental.
 const (
 	Abs             UnaryOperator = iota
+	ApproximateGELU               // x/2 * (1 + tanh(√(2/π) * (x + 0.044715*x³))), see HasApproximateGELU
 	BankersRounding               // to the nearest integer, halves to the even one
 	Ceiling
 	Clamp // to Unary.Limits
@@ -35,6 +36,9 @@ const (
 	Sine
 	Sign
 )
+
+// HasApproximateGELU reports whether this XNNPACK computes ApproximateGELU. That of 2024 does not.
+func HasApproximateGELU() bool { return cHasApproximateGELU() }
 
 // Unary is xnn_define_unary: Output = Op(Input), element by element.
 type Unary struct {

@@ -34,6 +34,12 @@ const void* xpwc_xnnpack_build(size_t* size);
 // Whether XNNPACK chose its kernels while the program's libraries were loaded.
 bool xpwc_initialized_when_loaded(void);
 
+// XNNPACK of 2024 has no approximate GELU. Newer ones have it next to the absolute value, where that one has rounding.
+enum {
+  xpwc_unary_approximate_gelu =
+      xnn_unary_bankers_rounding == xnn_unary_abs + 2 ? xnn_unary_abs + 1 : xnn_unary_invalid
+};
+
 // Returns zeroed memory, or null. Large memory is the system's own pages: the C library would write zeros into what it
 // has freed, and so touch a buffer for the most tokens where few are used.
 void* xpwc_allocate(size_t size);

@@ -136,11 +136,16 @@ func Join(c Composer, axis int, inputs IDs, out ID) {
 	c.Add(Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }
 
-// GELUFactor returns what x is multiplied by for the approximation of GELU, x/2 * (1 + tanh(k/2 * (x + 0.044715*x³)))
-// with k = 2√(2/π): sigmoid(x * (k + k*0.044715*x²)).
-func GELUFactor(c Composer, x ID) ID {
+// ApproximateGELU computes x/2 * (1 + tanh(k/2 * (x + 0.044715*x³))) with k = 2√(2/π), where XNNPACK has no node for it
+// as x * sigmoid(x * (k + k*0.044715*x²)).
+func ApproximateGELU(c Composer, x, out ID) {
+	if xnnpack.HasApproximateGELU() {
+		c.Add(Unary(xnnpack.Unary{Op: xnnpack.ApproximateGELU, Input: x, Output: out}))
+		return
+	}
 	k := 2 * math.Sqrt(2/math.Pi)
 	cubic := Combine(c, xnnpack.Multiply, Combine(c, xnnpack.Multiply, x, x), c.Number(k*0.044715, x))
 	inner := Combine(c, xnnpack.Multiply, Combine(c, xnnpack.Add, cubic, c.Number(k, x)), x)
-	return Apply(c, xnnpack.Unary{Op: xnnpack.Sigmoid}, inner)
+	factor := Apply(c, xnnpack.Unary{Op: xnnpack.Sigmoid}, inner)
+	c.Add(Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: factor, B: x, Output: out}))
 }

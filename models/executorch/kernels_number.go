@@ -90,7 +90,7 @@ func (c *invocation) gelu() {
 	}
 	c.alike(c.tensor(0), c.tensor(c.lastArg()))
 	x := c.float(0)
-	c.binaryNode(xnnpack.Multiply, flow.GELUFactor(c, x), x)
+	flow.ApproximateGELU(c, x, c.result(x))
 }
 
 // binaryRow returns the row of an operator that computes each element from two.

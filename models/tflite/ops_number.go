@@ -22,14 +22,14 @@ func planOne(op xnnpack.UnaryOperator) func(*call) {
 	return planUnary(xnnpack.Unary{Op: op})
 }
 
-// GELU. XNNPACK's is the exact one.
+// GELU.
 func planGELU(c *call) {
 	if !c.op.options.Bool(geluApproximate) {
 		planOne(xnnpack.GELU)(c)
 		return
 	}
-	c.operand(0)
-	c.binaryNode(xnnpack.Multiply, flow.GELUFactor(c, c.inputID(0)), c.inputID(0), c.outputID(0), xnnpack.Range{})
+	c.define(0, c.operand(0).shape...)
+	flow.ApproximateGELU(c, c.inputID(0), c.outputID(0))
 }
 
 // LEAKY_RELU.
