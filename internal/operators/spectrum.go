@@ -96,7 +96,7 @@ func realFFT2D(out, in Array, alongX realFFT, alongY fft) {
 	rank := len(in.Shape)
 	height, width, half := alongY.n, alongX.n, alongX.n/2+1
 	rows, columns := in.Shape[rank-2], in.Shape[rank-1]
-	if height == 1 && alongX.fill(out, in, rows*columns, min(columns, width), 1) {
+	if height == 1 && rows > 0 && alongX.fill(out, in, rows*columns, min(columns, width), 1) {
 		return
 	}
 	line, spectra, column := make([]float64, width), make([]complex128, height*half), make([]complex128, height)

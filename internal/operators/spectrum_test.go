@@ -14,7 +14,7 @@ import (
 func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 	for _, c := range []struct{ rows, columns, height, width int }{
 		{1, 1, 1, 1}, {1, 16, 1, 16}, {1, 13, 1, 16}, {1, 20, 1, 16}, {8, 4, 8, 4}, {5, 9, 4, 8}, {3, 3, 8, 2},
-		{4, 3, 4, 1}, {2, 64, 2, 64}, {16, 30, 16, 32},
+		{4, 3, 4, 1}, {2, 64, 2, 64}, {16, 30, 16, 32}, {0, 8, 1, 8}, {0, 8, 2, 8},
 	} {
 		const images = 21 // more than are transformed at a time, and no multiple
 		in := arrayOf(models.Float32, []int{images, c.rows, c.columns})
