@@ -113,11 +113,12 @@ func (m *moved) kernel(op operators.Operator, in []Array) operators.Kernel {
 	defer m.mu.Unlock()
 	matches := func(shape []int, a Array) bool { return slices.Equal(shape, a.Shape) }
 	if m.latest.Run == nil || !slices.EqualFunc(m.shapes, in, matches) {
-		m.shapes = nil
-		for _, a := range in {
-			m.shapes = append(m.shapes, a.Shape)
+		shapes := make([][]int, len(in))
+		for i, a := range in {
+			shapes[i] = a.Shape
 		}
-		m.latest = op(m.shapes)
+		m.latest = op(shapes) // if it refuses them, the kernel stays that of the former shapes
+		m.shapes = shapes
 	}
 	return m.latest
 }

@@ -16,6 +16,9 @@ func AdaptiveMean(size []int) Operator {
 			wrong("%v parts of shape %v", size, in)
 		}
 		height, width := in[rank], in[rank+1]
+		if height < 1 || width < 1 {
+			wrong("the mean of images of shape %v", in)
+		}
 		return computing(append(slices.Clone(in[:rank]), size...), func(out Array, in []Array) {
 			image, columns := New(models.Float64, height, width), New(models.Float64, width)
 			sums, row := make([]float64, width), make([]float64, size[1])

@@ -55,6 +55,8 @@ func TestShapesThatContradictAnOperatorAreAFault(t *testing.T) {
 		"a size":                func() { ResizeBilinear(Resizing{Size: []int{0, 2}})([][]int{{1, 1, 2, 2}}) },
 		"nearest":               func() { ResizeNearest([]int{2, 2}, []float64{1})([][]int{{1, 1, 2, 2}}) },
 		"parts":                 func() { AdaptiveMean([]int{2, 0})([][]int{{1, 1, 2, 2}}) },
+		"parts of no rows":      func() { AdaptiveMean([]int{2, 2})([][]int{{1, 1, 0, 2}}) },
+		"parts of no columns":   func() { AdaptiveMean([]int{2, 2})([][]int{{1, 1, 2, 0}}) },
 		"a pool: a stride":      func() { MaxPool(zeroStride, []int{1, 1})([][]int{{1, 1, 2, 2}}) },
 		"a fold: channels":      func() { Fold(window, 1, []int{1, 2, 2}, []int{1, 1})([][]int{{1, 1, 3}}) },
 		"a fold: no batch":      func() { Fold(window, 2, []int{1, 2, 2}, []int{1, 1})([][]int{{1, 1, 4}}) },

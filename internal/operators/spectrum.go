@@ -57,8 +57,14 @@ func FromComplex(f func(complex128) float64) Operator {
 	return unary(func(out, in Array) { fromComplex(f, out, in) })
 }
 
-// Magnitude computes the absolute value of a complex number of single precision, whose squares do not overflow.
-func Magnitude(c complex128) float64 { return math.Sqrt(real(c)*real(c) + imag(c)*imag(c)) }
+// Magnitude computes the absolute value of a complex number of single precision, whose squares do not overflow. It is
+// infinite if a part is, also beside NaN.
+func Magnitude(c complex128) float64 {
+	if math.IsInf(real(c), 0) || math.IsInf(imag(c), 0) {
+		return math.Inf(1)
+	}
+	return math.Sqrt(real(c)*real(c) + imag(c)*imag(c))
+}
 
 // RealFFT2D computes the spectra of the images that the last two dimensions are, see [realFFT2D].
 func RealFFT2D(height, width int) Operator {
@@ -96,7 +102,7 @@ func realFFT2D(out, in Array, alongX realFFT, alongY fft) {
 	rank := len(in.Shape)
 	height, width, half := alongY.n, alongX.n, alongX.n/2+1
 	rows, columns := in.Shape[rank-2], in.Shape[rank-1]
-	if height == 1 && alongX.fill(out, in, rows*columns, min(columns, width), 1) {
+	if height == 1 && rows > 0 && alongX.fill(out, in, rows*columns, min(columns, width), 1) {
 		return
 	}
 	line, spectra, column := make([]float64, width), make([]complex128, height*half), make([]complex128, height)

@@ -14,7 +14,7 @@ import (
 func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 	for _, c := range []struct{ rows, columns, height, width int }{
 		{1, 1, 1, 1}, {1, 16, 1, 16}, {1, 13, 1, 16}, {1, 20, 1, 16}, {8, 4, 8, 4}, {5, 9, 4, 8}, {3, 3, 8, 2},
-		{4, 3, 4, 1}, {2, 64, 2, 64}, {16, 30, 16, 32},
+		{4, 3, 4, 1}, {2, 64, 2, 64}, {16, 30, 16, 32}, {0, 8, 1, 8}, {0, 8, 2, 8},
 	} {
 		const images = 21 // more than are transformed at a time, and no multiple
 		in := arrayOf(models.Float32, []int{images, c.rows, c.columns})
@@ -68,6 +68,25 @@ func TestTheSpectraOfRowsAreScaledAndHaveHalfTheNumbers(t *testing.T) {
 					require.InDelta(t, 0, cmplx.Abs(want-got), 1e-5, "%v of %d: row %d, %d", e, length, i, k)
 				}
 			}
+		}
+	}
+}
+
+func TestAMagnitudeIsInfiniteIfAPartIs(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	parts := arrayOf(models.Float32, []int{18}, inf, nan, nan, -inf, -inf, 1, 3, -4, nan, 1, 0, 0, 3e38, 0, inf, inf,
+		1, nan)
+	in := Array{models.Int64, []int{9}, parts.Data}
+	for name, a := range map[string]Array{"C": in, "Go": in.unaligned()} {
+		out := New(models.Float32, 9)
+		run(Magnitudes(), out, a)
+		got := out.list()
+		require.True(t, math.IsNaN(got[4]) && math.IsNaN(got[8]), name)
+		got[4], got[8] = 0, 0
+		require.InDeltaSlice(t, []float64{5, 0, 0}, got[3:6], 0, name)
+		require.InEpsilon(t, 3e38, got[6], 1e-6, name)
+		for _, i := range []int{0, 1, 2, 7} {
+			require.Equal(t, inf, got[i], "%s %d", name, i)
 		}
 	}
 }
