@@ -89,7 +89,8 @@ type Unsupported struct{ error }
 // machines. Constants, whose bytes a file has, may have more.
 const MaxElements = math.MaxInt32 / 4
 
-// Elements multiplies dimensions, all of which must be positive. The error is [Unsupported] if they are too many.
+// Elements multiplies dimensions, none of which may be negative. The error is [Unsupported] if they are too many, and for
+// a value without elements: XNNPACK computes none.
 func Elements(shape ...int) (int, error) { return elements(MaxElements, shape) }
 
 // ConstantElements is [Elements] of a constant: so many that their bits can be counted.
@@ -98,8 +99,11 @@ func ConstantElements(shape ...int) (int, error) { return elements(math.MaxInt/6
 func elements(limit int, shape []int) (int, error) {
 	n := 1
 	for _, d := range shape {
-		if d <= 0 {
+		if d < 0 {
 			return 0, fmt.Errorf("shape %v has the dimension %d", shape, d)
+		}
+		if d == 0 {
+			return 0, Unsupported{fmt.Errorf("shape %v has no elements", shape)}
 		}
 		if d > limit/n {
 			return 0, Unsupported{fmt.Errorf("shape %v has more than %d elements", shape, limit)}
