@@ -89,8 +89,8 @@ type Unsupported struct{ error }
 // machines. Constants, whose bytes a file has, may have more.
 const MaxElements = math.MaxInt32 / 4
 
-// Elements multiplies dimensions, none of which may be negative. The error is [Unsupported] if they are too many, and for
-// a value without elements: XNNPACK computes none.
+// Elements multiplies dimensions, none of which may be negative. The error is [Unsupported] if they are too many, and
+// for a value without elements: XNNPACK computes none.
 func Elements(shape ...int) (int, error) { return elements(MaxElements, shape) }
 
 // ConstantElements is [Elements] of a constant: so many that their bits can be counted.
