@@ -352,17 +352,18 @@ measure_peers = bin/peers/peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROCES
 peers: xnnpack
 	@third_party/fetch-litert
 	@third_party/fetch-litert-lm
-	@third_party/fetch-onnxruntime
 	@echo "building bin/peers" >&2
 	@mkdir -p bin/peers
 	@$(CC) -O2 -Wall -Wextra -o bin/peers/litert internal/bench/litert/litert.c -Lthird_party/litert/lib -lLiteRt \
 		-Wl,-rpath,'$(CURDIR)/third_party/litert/lib'
 	@$(with) sh -c '$(CC) -O2 -Wall -Wextra -I. -Icapi/include -Icapi/reader -o bin/peers/reader internal/bench/reader/reader.c \
 		capi/reader/xpwc_reader.c $$XPWC_FLAGS -lXNNPACK -lpthreadpool -lcpuinfo -lm -ldl -pthread'
-	@$(go) build -o bin/peers/ ./cmd/xpwc ./internal/bench/{peers,onnxruntime}
-	@ln -sf '$(CURDIR)/third_party/onnxruntime/lib/libonnxruntime.so' bin/peers/
+	@$(go) build -o bin/peers/ ./cmd/xpwc ./internal/bench/peers
 
 bench-peers: xnnpack models peers # compare with LiteRT, the stock ExecuTorch and ONNX Runtime (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
+	@third_party/fetch-onnxruntime
+	@$(go) build -o bin/peers/ ./internal/bench/onnxruntime
+	@ln -sf '$(CURDIR)/third_party/onnxruntime/lib/libonnxruntime.so' bin/peers/
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
 	@[ "$$(uname -m)" != x86_64 ] || $(with) sh -c 'cd capi && $(CC) -O2 -Wall -Wextra -fPIC -fvisibility=hidden -I.. -Iinclude -Ireader $$XPWC_FLAGS -c -o ../bin/peers/reader.o \
 		reader/xpwc_reader.c && $(CXX) -std=c++17 -O2 -Wall -Wextra -shared -fPIC -DON_READER -DXNNWeightsCache=DropIn -Iinclude -Ireader $$XPWC_FLAGS \

@@ -361,15 +361,15 @@ func (p peers) ofModel(generated bool) ([]*way, error) {
 	return ways, err
 }
 
-// onnxWays are those of ONNX Runtime with a generated chain in float32, of which it gets a model of its own kind over
-// the same weights. A first start writes a model with packed weights, which a next one loads.
+// onnxWays are the ways of ONNX Runtime with a generated chain in float32. Its model is an .onnx file that reads the
+// weights of the .tflite file. A first start writes a model with packed weights, and a next one loads that.
 func (p peers) onnxWays() ([]*way, error) {
 	host, library := p.path(onnxHost), p.path(onnxLibrary)
 	if host == "" || library == "" {
 		return nil, nil
 	}
 	model := strings.TrimSuffix(p.model, ".tflite") + ".onnx"
-	content := onnxModel(generated.Chain(chainMatrices, false), filepath.Base(p.model))
+	content := generated.Chain(chainMatrices, false).ONNX(filepath.Base(p.model))
 	if err := os.WriteFile(model, content, 0o666); err != nil {
 		return nil, err
 	}

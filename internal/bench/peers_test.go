@@ -14,10 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/execution"
 	"xpwc/internal/generated"
-	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/tests/modeltest"
 )
 
 func TestPeersAreMeasured(t *testing.T) {
@@ -126,7 +125,7 @@ func TestTheHostOfLiteRTCompiles(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
-// The weights are those of the .tflite file, so a wrong offset or shape gives another answer.
+// A wrong offset or shape of a matrix gives another answer.
 func TestONNXRuntimeComputesTheChainWithAndWithoutPackedWeights(t *testing.T) {
 	library, err := filepath.Abs(filepath.Join("..", "..", "third_party", "onnxruntime", "lib", "libonnxruntime.so"))
 	require.NoError(t, err)
@@ -136,7 +135,7 @@ func TestONNXRuntimeComputesTheChainWithAndWithoutPackedWeights(t *testing.T) {
 	dir := t.TempDir()
 	chain, model := generated.Chain(2, false), filepath.Join(dir, "chain.tflite")
 	require.NoError(t, chain.Generate(t.Context(), model, nil))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "chain.onnx"), onnxModel(chain, "chain.tflite"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chain.onnx"), chain.ONNX("chain.tflite"), 0o600))
 	host := filepath.Join(dir, "onnxruntime")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", host, "./onnxruntime").CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -164,16 +163,5 @@ func TestONNXRuntimeComputesTheChainWithAndWithoutPackedWeights(t *testing.T) {
 	m, err := modelfile.File{Path: model}.Open()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
-	e, err := instance.New(m, instance.PackedInHeap, 1)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, e.Close()) }()
-	require.NoError(t, execution.FillKnuth(e))
-	_, err = e.Infer()
-	require.NoError(t, err)
-	content, _, err := e.Output(0)
-	require.NoError(t, err)
-	values := make([]float32, generated.Width)
-	_, err = binary.Decode(content, binary.LittleEndian, values)
-	require.NoError(t, err)
-	require.InDeltaSlice(t, values, plain, 1e-3)
+	require.InDeltaSlice(t, modeltest.Run(t, m, generated.Input())[0], plain, 1e-3)
 }

@@ -45,6 +45,15 @@ func Stack(layers int, int8 bool) Model {
 // Width is the length of a chain's input and output, float32 [1, Width].
 const Width = 2048
 
+// Input returns the numbers of the input that a chain is measured with, as package execution has them.
+func Input() []float32 {
+	values := make([]float32, Width)
+	for i := range values {
+		values[i] = float32(uint32(i)*2654435761) / (1 << 32)
+	}
+	return values
+}
+
 // Chain is a model that LiteRT, ExecuTorch and xpwc can all load: matrices of 2048 x 8192 and 8192 x 2048 in turn, as
 // in the feed-forward parts of Llama 3.2 1B. Their number is even.
 func Chain(matrices int, int8 bool) Model {
@@ -58,23 +67,6 @@ func Chain(matrices int, int8 bool) Model {
 		m.matrices = append(m.matrices, mat)
 	}
 	return m
-}
-
-// A Matrix is one that a generated file has.
-type Matrix struct {
-	Name    string
-	In, Out int   // it is stored [Out, In]
-	Offset  int64 // in the file, in bytes
-}
-
-// Matrices returns the matrices in the order in which a chain computes them.
-func (m Model) Matrices() []Matrix {
-	offset, matrices := int64(m.headBytes()), make([]Matrix, 0, len(m.matrices))
-	for _, mat := range m.matrices {
-		matrices = append(matrices, Matrix{mat.name, mat.in, mat.out, offset})
-		offset += int64(m.bytes(mat))
-	}
-	return matrices
 }
 
 func (m Model) bytes(mat matrix) int {

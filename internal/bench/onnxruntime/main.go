@@ -119,7 +119,8 @@ func load(model, cache string) (*session, error) {
 			return nil, err
 		}
 	}
-	s, err := ort.NewDynamicAdvancedSession(model, []string{"input"}, []string{"output"}, options)
+	inputs, outputs := []string{generated.ONNXInput}, []string{generated.ONNXOutput}
+	s, err := ort.NewDynamicAdvancedSession(model, inputs, outputs, options)
 	return &session{DynamicAdvancedSession: s}, err
 }
 
@@ -137,14 +138,10 @@ func keepPacked(options *ort.SessionOptions, cache string) error {
 	return options.SetOptimizedModelFilePath(cache)
 }
 
-// fill makes the input the numbers that xpwc bench gives it.
+// fill makes the input and the output.
 func (s *session) fill() (err error) {
 	shape := ort.NewShape(1, generated.Width)
-	values := make([]float32, generated.Width)
-	for i := range values {
-		values[i] = float32(uint32(i)*2654435761) / (1 << 32)
-	}
-	if s.in, err = ort.NewTensor(shape, values); err != nil {
+	if s.in, err = ort.NewTensor(shape, generated.Input()); err != nil {
 		return err
 	}
 	s.out, err = ort.NewEmptyTensor[float32](shape)
