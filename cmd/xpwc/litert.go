@@ -71,7 +71,7 @@ func newLiteRTPacker(library, level string) (*litertPacker, error) {
 	if library == "" {
 		if architecture != runtime.GOARCH {
 			if _, err := emulator.Tool(); err != nil {
-				return nil, err // the library is looked for beside the tool
+				return nil, err // the library is in the directory of the tool
 			}
 		}
 		if library = installedLibrary(architecture); library == "" {

@@ -234,27 +234,30 @@ func numbers[T int32 | uint32 | int64 | uint64 | float32](t Table, slot int) []T
 	var number T
 	size := binary.Size(number)
 	v := t.Vector(slot, int64(size))
-	if !v.ok {
-		return nil
+	out := space[T](v, size)
+	if len(out) > 0 {
+		_, _ = binary.Decode(v.r.buf[v.pos:], binary.LittleEndian, out) // it fails for other types only
 	}
-	v.r.spend(v.n * size)
-	out := make([]T, v.n)
-	_, _ = binary.Decode(v.r.buf[v.pos:][:v.n*size], binary.LittleEndian, out) // it fails for other types only
 	return out
 }
 
 // Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is
 // absent.
 func Copied[T any](v Vector, size int, get func([]byte) T) []T {
-	if !v.ok {
-		return nil
-	}
-	v.r.spend(v.n * size)
-	out := make([]T, v.n)
+	out := space[T](v, size)
 	for i := range out {
 		out[i] = get(v.r.buf[v.pos+int64(i*size):])
 	}
 	return out
+}
+
+// space returns room for a copy of a vector, and nil if the field is absent.
+func space[T any](v Vector, size int) []T {
+	if !v.ok {
+		return nil
+	}
+	v.r.spend(v.n * size)
+	return make([]T, v.n)
 }
 
 // Span is a range of a file's bytes.

@@ -8,8 +8,8 @@ import (
 	"xpwc/internal/fault"
 )
 
-// A computation is one run of a step in Go: with the values that are given, each once, and with constants where the
-// files have them. It is used again, so that the inferences of a small model do not allocate.
+// A computation is one run of a step in Go. The caller passes the buffer of each value once; constants are read from
+// the model's files. A computation is used again, so that the inferences of a small model do not allocate.
 type computation struct {
 	part            Part
 	step            *Step
@@ -26,7 +26,7 @@ type computation struct {
 type operand struct {
 	Array  // without content, but a constant that was read
 	id     ID
-	buffer int // the index among those that are given, or inFile
+	buffer int // the index among the buffers of the caller, or inFile
 	size   int
 }
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// ONNX describes a chain in float32 in the schema of onnx.proto3; the numbers are its fields and values. The model reads
-// the matrices from the chain's .tflite file, which has this name and is in the same directory.
+// ONNX describes a chain in float32 in the schema of onnx.proto3; the numbers are its fields and values. The model
+// reads the matrices from the chain's .tflite file, which has this name and is in the same directory.
 func (m Model) ONNX(file string) []byte {
 	const float32Type, external, intAttribute = 1, 1, 2
 	var nodes, weights message

@@ -50,7 +50,6 @@ type Instance struct {
 	spoiled  error   // matches ErrStatesChanged until the states are set; nil of states that are whole
 	first    [][]int // shapes of the inputs; nil means the largest
 	place    func(models.Model) (*place, error)
-	small    smallModel         // of a dynamic model, while its first runtimes are created
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
 	yielded  time.Time
@@ -129,14 +128,15 @@ func (e *Instance) create(next func(models.Model) (*place, error)) error {
 		e.closers = append(e.closers, func() error { e.shared.Close(); return nil })
 	}
 	e.place = next
+	small := &smallModel{}
 	if r, ok := m.(models.Resizable); ok && e.Dynamic() && e.first == nil {
-		e.small = newSmallModel(r)
+		small = newSmallModel(r)
 	}
-	p, err := e.planOf(m, stages)
+	p, err := e.planOf(m, stages, small)
 	if err != nil {
 		return err
 	}
-	if err := e.keepSmall(); err != nil {
+	if err := e.keepSmall(small); err != nil {
 		return err
 	}
 	e.use(p)
@@ -265,16 +265,16 @@ func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 	return e.Outputs[i].Bytes()[:n], shape, nil
 }
 
-// turn is the longest time that stages run without a yield.
-const turn = 2 * time.Millisecond
+// longestTurn is how long stages run without a yield.
+const longestTurn = 2 * time.Millisecond
 
 // yield lets other goroutines run from time to time. Go's scheduler preempts a goroutine that spent 10 ms in C, even if
 // no other one waits, and then polls it every 20 µs for a while. That costs a tenth of the processor time of a language
 // model's token.
 func (e *Instance) yield() {
-	if now := time.Now(); now.Sub(e.yielded) > turn {
+	if time.Since(e.yielded) > longestTurn {
 		goruntime.Gosched()
-		e.yielded = now
+		e.yielded = time.Now()
 	}
 }
 

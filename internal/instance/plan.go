@@ -87,7 +87,7 @@ func (e *Instance) ShapeInputs(shapes [][]int) error {
 	if err := e.growBetween(between); err != nil {
 		return err
 	}
-	p, err := e.planOf(resized, stages)
+	p, err := e.planOf(resized, stages, &smallModel{})
 	if err != nil {
 		return errors.Join(err, e.closeUnused())
 	}
@@ -115,7 +115,7 @@ func (e *Instance) use(p *plan) {
 }
 
 // planOf returns the plan of a model, with runtimes of the other plans where they compute its stages.
-func (e *Instance) planOf(m models.Model, stages []models.Stage) (*plan, error) {
+func (e *Instance) planOf(m models.Model, stages []models.Stage, small *smallModel) (*plan, error) {
 	p := &plan{}
 	for _, v := range m.Inputs() {
 		p.inputShapes = append(p.inputShapes, v.Shape)
@@ -137,7 +137,7 @@ func (e *Instance) planOf(m models.Model, stages []models.Stage) (*plan, error) 
 				spare = slices.Delete(spare, i, i+1)
 			} else {
 				var err error
-				owner, stage := e.small.take(structure, m, s)
+				owner, stage := small.take(structure, m, s)
 				if r, err = e.newRuntime(owner, stage, structure); err != nil {
 					return nil, err
 				}

@@ -18,7 +18,7 @@ type smallModel struct {
 
 // newSmallModel plans a dynamic model for the smallest inputs that suit it. It asks first whether all dimensions may be
 // small, since the dynamic ones take several plans to find.
-func newSmallModel(m models.Resizable) smallModel {
+func newSmallModel(m models.Resizable) *smallModel {
 	dims := make([][]int, len(m.Inputs()))
 	for i, v := range m.Inputs() {
 		for d := range v.Shape {
@@ -36,7 +36,7 @@ func newSmallModel(m models.Resizable) smallModel {
 			return smallModelOf(resized)
 		}
 	}
-	return smallModel{}
+	return &smallModel{}
 }
 
 // shrunk returns the shapes of the inputs with some dimensions of at most a size.
@@ -51,13 +51,13 @@ func shrunk(m models.Model, dims [][]int, size int) (shapes [][]int) {
 	return shapes
 }
 
-func smallModelOf(m models.Model) smallModel {
-	s := smallModel{model: m}
+func smallModelOf(m models.Model) *smallModel {
+	s := &smallModel{model: m}
 	s.stages, s.between = models.StagesOf(m)
 	for _, stage := range s.stages {
 		structure := structureOf(stage)
 		if stage.Subgraph != nil && structure == "" {
-			return smallModel{}
+			return &smallModel{}
 		}
 		s.structures = append(s.structures, structure)
 	}
@@ -90,16 +90,14 @@ func (s *smallModel) shared() bool {
 
 // keepSmall keeps the plan of the small model, if it needs no other runtimes than the present plan: inputs of one row
 // are frequent.
-func (e *Instance) keepSmall() error {
-	s := e.small
-	e.small = smallModel{}
+func (e *Instance) keepSmall(s *smallModel) error {
 	if !s.shared() {
 		return nil
 	}
 	if err := e.growBetween(s.between); err != nil {
 		return err
 	}
-	p, err := e.planOf(s.model, s.stages)
+	p, err := e.planOf(s.model, s.stages, &smallModel{})
 	if err == nil {
 		e.plans = append(e.plans, p)
 	}

@@ -110,16 +110,16 @@ type attention struct {
 func (a attention) compute(out Array, in []Array) {
 	result, done := outputOf[float32](out)
 	defer done()
-	all := attending{queries: inputOf[float32](in[0]), keys: inputOf[float32](in[1]), values: inputOf[float32](in[2]),
+	whole := attending{queries: inputOf[float32](in[0]), keys: inputOf[float32](in[1]), values: inputOf[float32](in[2]),
 		scores: make([]float32, scoredRows*a.seen(a.queries-1))}
 	if a.mask == AddedMask {
-		all.mask = inputOf[float32](in[3])
+		whole.mask = inputOf[float32](in[3])
 	}
 	row, cached := a.queries*a.heads*a.width, a.capacity*a.groups*a.width
 	for b := range out.Shape[0] {
-		batch := all
-		batch.queries = all.queries[b*row:][:row]
-		batch.keys, batch.values = all.keys[b*cached:][:cached], all.values[b*cached:][:cached]
+		batch := whole
+		batch.queries = whole.queries[b*row:][:row]
+		batch.keys, batch.values = whole.keys[b*cached:][:cached], whole.values[b*cached:][:cached]
 		if dst := result[b*row:][:row]; !attendAll(dst, a, batch) {
 			a.each(dst, batch)
 		}

@@ -105,7 +105,7 @@ CLONED void xpwc_fourier_columns(double* numbers, size_t columns, const struct x
 CLONED void xpwc_magnitudes(float* restrict dst, const float* restrict src, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const double re = src[2 * i], im = src[2 * i + 1];
-        const int infinite = __builtin_isinf(re) | __builtin_isinf(im); // also beside NaN, as C's cabs
+        const int infinite = __builtin_isinf(re) | __builtin_isinf(im); // even if the other is NaN, as in C's cabs
         dst[i] = infinite ? __builtin_inff() : (float)__builtin_sqrt(re * re + im * im);
     }
 }

@@ -68,9 +68,9 @@ struct xpwc_fft {
     const int32_t* places;
 };
 
-// Transforms rows of real numbers that are step apart, times a factor, as pairs: of 2n numbers to a row, so many
-// are given, and the others are zeros. Each becomes n + 1 complex numbers. roots are those of a realFFT of
-// spectrum.go. work has room for 8n numbers.
+// Transforms rows of 2n real numbers, times a factor, as n pairs. The source has the first numbers of each row, and
+// step numbers from one row to the next; the other numbers are zeros. Each row becomes n + 1 complex numbers. roots are
+// those of a realFFT of spectrum.go. work has room for 8n numbers.
 void xpwc_fourier_rows(double* dst, const float* src, size_t rows, size_t step, size_t given, double factor,
                        const struct xpwc_fft* pairs, const double* roots, double* work);
 

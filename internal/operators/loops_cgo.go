@@ -129,13 +129,15 @@ func doubles(numbers []complex128) *C.double {
 	return (*C.double)(unsafe.Pointer(unsafe.SliceData(numbers)))
 }
 
+func floats(numbers []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(numbers))) }
+
 // fourierRows transforms rows of a length that are step apart, times a factor, see [realFFT]. It returns false
 // if C does not.
 func fourierRows(dst []complex128, src []float32, rows, step, length int, factor float64, f *realFFT) bool {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pairs, work := f.pairs.inC(&pin), make([]complex128, linesTogether*f.n/2)
-	C.xpwc_fourier_rows(doubles(dst), (*C.float)(unsafe.Pointer(unsafe.SliceData(src))), C.size_t(rows),
+	C.xpwc_fourier_rows(doubles(dst), floats(src), C.size_t(rows),
 		C.size_t(step), C.size_t(length), C.double(factor), &pairs, doubles(f.roots), doubles(work))
 	return true
 }
@@ -151,21 +153,19 @@ func fourierColumns(numbers []complex128, columns int, f *fft) bool {
 
 // magnitudes computes the absolute values of complex numbers. It returns false if C does not.
 func magnitudes(dst, src []float32) bool {
-	first := func(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
-	C.xpwc_magnitudes(first(dst), first(src), C.size_t(len(dst)))
+	C.xpwc_magnitudes(floats(dst), floats(src), C.size_t(len(dst)))
 	return true
 }
 
 // attendAll computes the attention of all queries of a batch. It returns false if C does not.
 func attendAll(dst []float32, a attention, in attending) bool {
-	first := func(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
 	sizes := C.xpwc_attention{queries: C.size_t(a.queries), heads: C.size_t(a.heads), groups: C.size_t(a.groups),
 		width: C.size_t(a.width), capacity: C.size_t(a.capacity), seen: C.size_t(a.seen(0)),
 		scale: C.float(a.scale)}
 	if a.mask == CausalMask {
 		sizes.more = 1
 	}
-	C.xpwc_attend(first(dst), first(in.scores), first(in.queries), first(in.keys), first(in.values), first(in.mask),
-		&sizes)
+	C.xpwc_attend(floats(dst), floats(in.scores), floats(in.queries), floats(in.keys), floats(in.values),
+		floats(in.mask), &sizes)
 	return true
 }

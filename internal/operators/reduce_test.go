@@ -217,14 +217,14 @@ func TestTheMeansOfPartsAreThoseOfTheirPixels(t *testing.T) {
 		for i := range 2 * 3 * 2 {
 			image, part, side := i/6, i/2%3, i%2
 			top, bottom := partOf(part, 3, 5)
-			left, right := partOf(side, 2, 7)
+			first, end := partOf(side, 2, 7)
 			sum := 0.0
 			for y := top; y < bottom; y++ {
-				for x := left; x < right; x++ {
+				for x := first; x < end; x++ {
 					sum += in.Number((image*5+y)*7 + x)
 				}
 			}
-			require.InDelta(t, sum/float64((bottom-top)*(right-left)), out.Number(i), 1e-2, "%v %d", e, i)
+			require.InDelta(t, sum/float64((bottom-top)*(end-first)), out.Number(i), 1e-2, "%v %d", e, i)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func Magnitudes() Operator {
 		src, aligned := mapped.Numbers[float32](in.Data)
 		dst, ok := mapped.Numbers[float32](out.Data)
 		if !aligned || !ok || out.Element != models.Float32 || !magnitudes(dst, src) {
-			fromComplex(Magnitude, out, in)
+			fromComplex(magnitude, out, in)
 		}
 	})
 }
@@ -57,9 +57,9 @@ func FromComplex(f func(complex128) float64) Operator {
 	return unary(func(out, in Array) { fromComplex(f, out, in) })
 }
 
-// Magnitude computes the absolute value of a complex number of single precision, whose squares do not overflow. It is
-// infinite if a part is, also beside NaN.
-func Magnitude(c complex128) float64 {
+// magnitude computes the absolute value of a complex number of single precision, whose squares do not overflow. It is
+// infinite if a part is infinite, even if the other part is NaN.
+func magnitude(c complex128) float64 {
 	if math.IsInf(real(c), 0) || math.IsInf(imag(c), 0) {
 		return math.Inf(1)
 	}
@@ -166,8 +166,7 @@ func (f realFFT) transform(dst []complex128, src []float64) {
 	}
 }
 
-// rows transforms rows of an input that are step apart, of a length, times a factor, where C
-// does; false is returned elsewhere.
+// rows transforms rows of an input, of a length and step numbers apart, times a factor. It returns false if C does not.
 func (f *realFFT) rows(dst []complex128, in Array, rows, step, length int, factor float64) bool {
 	src, ok := mapped.Numbers[float32](in.Data)
 	return ok && in.Element == models.Float32 && f.n > 1 && fourierRows(dst, src, rows, step, length, factor, f)

@@ -30,7 +30,7 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 			return parts.list()
 		}
 		re := of32(func(z complex128) float64 { return real(z) })
-		im, size := of32(func(z complex128) float64 { return imag(z) }), of32(Magnitude)
+		im, size := of32(func(z complex128) float64 { return imag(z) }), of32(magnitude)
 		for i := range product(out.Shape) {
 			n, v, u := i/half/c.height, i/half%c.height, i%half
 			var want complex128
