@@ -74,7 +74,7 @@ func constantElements(shape []int) (int, error) {
 
 func newPlan(g *graph, file []byte) *plan {
 	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), internal: map[*constant]flow.ID{},
-		byName: map[string]*constant{}, derived: map[string]*constant{}, names: map[string]bool{},
+		byName: map[string]*constant{}, derived: map[string]*constant{}, names: make(map[string]bool, len(g.tensors)),
 		first: map[stored]string{}}
 	p.readNames()
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
