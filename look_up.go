@@ -301,8 +301,8 @@ func (s *Session) gather(w *weight, missing need, v *writer.View) {
 
 // computeDigests computes the digests to compare.
 func (s *Session) computeDigests(w *weight, v *writer.View) {
-	here := w.contents()
-	for _, pair := range [][2]*entries.Content{{here.Kernel, v.Kernel}, {here.Bias, v.Bias}} {
+	c := w.contents()
+	for _, pair := range [][2]*entries.Content{{c.Kernel, v.Kernel}, {c.Bias, v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
 			continue
 		}
@@ -331,12 +331,17 @@ func (w *weight) contents() entries.Contents {
 
 // stampsMatch reports whether an entry's stamps are those of the session's tensors.
 func (w *weight) stampsMatch(v *writer.View) bool {
-	c := w.contents()
-	if v.Kernel != nil {
+	c, r := w.contents(), &v.Record
+	switch {
+	case v.Kernel != nil:
 		return stampMatches(c.Kernel, v.Kernel, Digest{}) && stampMatches(c.Bias, v.Bias, Digest{})
+	case c.Kernel.Stamp == Digest{} || c.Bias != nil && c.Bias.Stamp == Digest{}:
+		return false
+	case c.Kernel.Stamp == r.Stamps.Kernel && (c.Bias == nil || c.Bias.Stamp == r.Stamps.Bias): // as mostly
+		return true
 	}
-	stamps, complete := c.Stamps()
-	return complete && v.Record.HasStamps(stamps)
+	stamps, _ := c.Stamps()
+	return r.HasStamps(stamps)
 }
 
 // stampMatches compares the stamp of a tensor with that of an entry's: of a tensor in memory, or else of its record.
@@ -352,12 +357,12 @@ func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 
 // contentFact reports whether an entry was packed from the session's tensors, as far as digests are computed.
 func contentFact(w *weight, v *writer.View) fact {
-	here, r := w.contents(), &v.Record
-	kernel := tensorFact(here.Kernel, v.Kernel, r.Stamps.Kernel, r.Digests.Kernel)
+	c, r := w.contents(), &v.Record
+	kernel := tensorFact(c.Kernel, v.Kernel, r.Stamps.Kernel, r.Digests.Kernel)
 	if kernel != confirmed {
 		return kernel
 	}
-	return tensorFact(here.Bias, v.Bias, r.Stamps.Bias, r.Digests.Bias)
+	return tensorFact(c.Bias, v.Bias, r.Stamps.Bias, r.Digests.Bias)
 }
 
 func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) fact {

@@ -40,7 +40,8 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 	gaps.add(weights...)
 	for i := range gaps.records {
 		r := &gaps.records[i]
-		r.Source, r.Stamps = format.Digest{1}, format.Hashes{Kernel: format.Digest{2, byte(i)}, Bias: format.Digest{3, byte(i)}}
+		r.Source = format.Digest{1}
+		r.Stamps = format.Hashes{Kernel: format.Digest{2, byte(i)}, Bias: format.Digest{3, byte(i)}}
 		r.PackedAt, r.UsedAt = 77, int64(i)
 	}
 	gaps.commit(t)

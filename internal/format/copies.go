@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// Hashes are one of a kernel and one of its bias: of their stamps, in one place where a model lies, or of their contents.
+// Hashes are of a kernel and of its bias: of their stamps, in one place where a model lies, or of their contents.
 type Hashes struct {
 	Kernel Digest
 	Bias   Digest // zero without a bias
