@@ -83,12 +83,15 @@ func TestAnAnswerIsRightNearTheStockRuntimesOrNearerToSinglePrecision(t *testing
 	}
 }
 
-// shown is what the page says of an answer.
+// shown is what the page has after the model's name.
 func (a answer) shown() string {
-	if a.refused != nil {
-		return "refused"
+	switch {
+	case a.refused != nil:
+		return " (refused)"
+	case a.distance == 0:
+		return ""
 	}
-	return strings.NewReplacer("e-0", "e-", "e+00", "").Replace(fmt.Sprintf("%.0e", a.distance))
+	return strings.NewReplacer("e-0", "e-", "e+00", "").Replace(fmt.Sprintf(" (%.0e)", a.distance))
 }
 
 // TestModelsOfUsersAnswerAsTheStockRuntimesDo runs those of testdata, or of the directory that XPWC_ZOO names.
@@ -139,9 +142,9 @@ func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 	require.Equal(t, withoutDistances(old), withoutDistances(page.Bytes()), "docs/models.md is not what ran: %s", hint)
 }
 
-// withoutDistances is the page without what differs from one CPU to another.
-func withoutDistances(page []byte) string {
-	return regexp.MustCompile(`\| \d(e-\d+)?\b`).ReplaceAllString(string(page), "| ran")
+// withoutDistances returns the words of a page without what differs from one CPU to another.
+func withoutDistances(page []byte) []string {
+	return strings.Fields(regexp.MustCompile(`\s+\(\d(e-\d+)?\)`).ReplaceAllString(string(page), ""))
 }
 
 // run computes a model's outputs in three ways, which must give the same bit for bit.
@@ -281,38 +284,42 @@ func distance(t *testing.T, got, want []float64) float64 {
 
 const pageHead = `# Models that run
 
-These are models of ordinary users, as the public exporters write them, with random weights
-([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start
-and at a next one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from
-those of the stock runtime; *refused* means that opening the model is an error that lists what it has that does not run
-in Go. This page is written by ` + "`make test-zoo`" + `.
+Look here for a model like yours. These are models of ordinary users, as the public exporters write them, with random
+weights ([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first
+start and at a next one, with the same outputs bit for bit. These equal the stock runtime's, except where a number
+stands: the relative L2 distance from them. ` + "`make test-zoo`" + ` writes this page.
 
 A distance is at most 1e-3 in fp32 and fp16, 5e-2 in dyn and int8, and 2e-3 in int16, of a ` + "`.pte`" + ` 1e-4, 1e-2
 and 2e-2; or, if the same model in fp32 is there, at most 0.1 from the stock runtime's for that one, and no farther
-than the stock runtime's own is.
-LiteRT does not give XNNPACK all of a model: it computes HARD_SWISH and UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with
-approximations in integers, and quantizes the input of DEPTHWISE_CONV_2D in dyn. Here these are computed in single
-precision, and rounded once where the model is int8. So such models (MobileNetV3 in int8, MobileNet and EfficientNet in
-dyn, LSTMs in int8) may be farther from LiteRT than that, and are nearer to fp32.
+than the stock runtime's own is. LiteRT computes HARD_SWISH and UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with approximations
+in integers, and quantizes the input of DEPTHWISE_CONV_2D in dyn. Go computes these in single precision: MobileNetV3 and
+LSTMs in int8, MobileNet and EfficientNet in dyn may be farther from LiteRT, and are nearer to fp32.
 `
 
-// describe writes the format's table: a row for each model, and a column for each datatype.
+// describe lists the format's models by datatype, with the distances above 0.
 func (f format) describe(page *bytes.Buffer, answers map[string]answer) {
-	fmt.Fprintf(page, "\n## %s\n\n| model | %s |\n| --- |%s\n",
-		f.title, strings.Join(f.datatypes, " | "), strings.Repeat(" --- |", len(f.datatypes)))
-	families := map[string]bool{}
-	for name := range answers {
-		families[name[:strings.LastIndex(name, "_")]] = true
-	}
-	for _, family := range slices.Sorted(maps.Keys(families)) {
-		fmt.Fprintf(page, "| %s |", family)
-		for _, d := range f.datatypes {
-			shown := ""
-			if a, ok := answers[family+"_"+d]; ok {
-				shown = a.shown()
+	fmt.Fprintf(page, "\n## %s\n", f.title)
+	for _, d := range f.datatypes {
+		var models []string
+		for _, name := range slices.Sorted(maps.Keys(answers)) {
+			if family, ok := strings.CutSuffix(name, "_"+d); ok {
+				models = append(models, family+answers[name].shown())
 			}
-			fmt.Fprintf(page, " %s |", shown)
 		}
-		fmt.Fprintln(page)
+		writeFilled(page, fmt.Sprintf("**%s**: %s.", d, strings.Join(models, ", ")))
 	}
+}
+
+// writeFilled writes a paragraph in lines of at most 120 columns, after an empty line.
+func writeFilled(page *bytes.Buffer, paragraph string) {
+	column := 120
+	for _, word := range strings.Fields(paragraph) {
+		separator := " "
+		if column+1+len(word) > 120 {
+			separator, column = "\n", -1
+		}
+		page.WriteString(separator + word)
+		column += 1 + len(word)
+	}
+	page.WriteString("\n")
 }
