@@ -20,7 +20,7 @@ type Kernel struct {
 	// Updates reports that the only output is the first input with other elements in some places. Run then changes
 	// these places alone if both are given the same memory.
 	Updates bool
-	// Elementwise reports that each element of the only output depends on one element of each input, and on nothing else.
+	// Elementwise reports that each element of the only output depends on one element of each input alone.
 	Elementwise bool
 }
 

@@ -6,8 +6,7 @@ import (
 	"xpwc/internal/operators"
 )
 
-// Matrix products, softmax and layer norms in Go: of numbers that XNNPACK does not compute with, such as integers, double
-// precision and bfloat16.
+// Matrix products, softmax and layer norms in Go: of integers, double precision and bfloat16.
 
 func (c *invocation) matricesInGo() {
 	if c.name != "aten::addmm.out" {

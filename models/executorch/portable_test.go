@@ -88,7 +88,8 @@ func TestOperatorsOutsideOfDelegatesComputeWhatTheStockRuntimeDoes(t *testing.T)
 				require.LessOrEqual(t, len(got), len(want), "output %d", i)
 				for k, x := range got {
 					if x != want[k] && !(math.IsNaN(x) && math.IsNaN(want[k])) {
-						require.InDelta(t, want[k], x, tolerance*max(1, math.Abs(want[k])), "output %d, element %d", i, k)
+						require.InDelta(t, want[k], x, tolerance*max(1, math.Abs(want[k])), "output %d, element %d",
+							i, k)
 					}
 				}
 				want = want[len(got):]
