@@ -98,8 +98,8 @@ func TestVolumesAreConvolved(t *testing.T) {
 	}
 }
 
-// enlargedVolume is a model of one CONV_3D_TRANSPOSE, from 3 channels to 2, to the input of the convolution of [volume],
-// and what it computes by definition of wave.
+// enlargedVolume is a model of one CONV_3D_TRANSPOSE, from 3 channels to 2, to a volume that a convolution would make
+// its input of, and what it computes by definition of wave.
 func enlargedVolume(d, h, w along3D, samePadding bool) (m blueprint, want []float32) {
 	const channels, outputs = 3, 2
 	padding := byte(paddingValid)
