@@ -57,8 +57,8 @@ or a NumPy file (.npy).
 A .tflite whose inputs may have other shapes takes those of .npy files. The numbers are of
 the type that the model declares (bfloat16 in a .npy as its bits, uint16). Without --input
 they are made of h = uint32(i*2654435761): floats are h/2^32 (float16 has 11 bits of it),
-integers h>>24, booleans h>>31. With --output-dir, output k is written to output_<k>.f32,
-raw, or .f16, .bf16, .i8, .u8, .i32.
+integers of 8 and 16 bits h>>24, longer ones, which may be ids, and booleans h>>31. With
+--output-dir, output k is written to output_<k>.f32, raw, or .f16, .bf16, .i8, .u8, .i32.
 
 Exits with 0 when the model has run, even if the cache could not be saved: then a note on
 standard error says so. If the disk may have lost weights that were computed with, no

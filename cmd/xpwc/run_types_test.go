@@ -95,7 +95,7 @@ func TestWithoutInputsEachTypeHasNumbersOfItsOwn(t *testing.T) {
 	var long, small, bits, halves []byte
 	for i := range 6 {
 		h := uint32(i) * 2654435761
-		long = binary.LittleEndian.AppendUint64(long, uint64(h>>24))
+		long = binary.LittleEndian.AppendUint64(long, uint64(h>>31))
 		small, bits = append(small, byte(h>>24)), append(bits, byte(h>>31))
 	}
 	for name, content := range map[string][]byte{"0": long, "1": small, "2": bits} {

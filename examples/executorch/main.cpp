@@ -164,7 +164,7 @@ Array made_up(const TensorInfo& info) {
     } else if (info.scalar_type() == ScalarType::Bool) {
       array.data[i] = hash >> 31;
     } else if (executorch::runtime::isIntegralType(info.scalar_type(), false)) {
-      array.data[i * size] = hash >> 24;  // a small number, which may be an index
+      array.data[i * size] = hash >> (size >= 4 ? 31 : 24);  // a long integer may be an id
     }
   }
   return array;

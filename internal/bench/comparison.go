@@ -93,8 +93,10 @@ func (w *way) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.wait(p)
-	return errors.Join(err, p.stop())
+	if _, err = w.wait(p); err != nil {
+		return p.failure(err)
+	}
+	return p.stop()
 }
 
 // clean removes the files of all ways, but not the model.
@@ -184,7 +186,7 @@ func (c *comparison) begin(ctx context.Context, w *way) (*process, *run, error) 
 		err = fmt.Errorf("%.0f entries of %s were packed, and must be found", r.Figures[packed], w.cache)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", w.Mode, errors.Join(err, p.stop()))
+		return nil, nil, fmt.Errorf("%s: %w", w.Mode, p.failure(err))
 	}
 	return p, r, nil
 }

@@ -341,6 +341,15 @@ func (p *process) stop() error {
 	return nil
 }
 
+// failure stops a process that gave no report, and returns the cause: what the process printed, if it ended by itself.
+func (p *process) failure(err error) error {
+	stopped := p.stop()
+	if errors.Is(err, io.EOF) && stopped != nil {
+		return stopped
+	}
+	return errors.Join(err, stopped)
+}
+
 // runProcess runs a process to its end.
 func runProcess(ctx context.Context, command []string) (*run, error) {
 	p, err := startProcess(ctx, command)
@@ -348,7 +357,10 @@ func runProcess(ctx context.Context, command []string) (*run, error) {
 		return nil, err
 	}
 	r, err := p.read()
-	return r, errors.Join(err, p.stop())
+	if err != nil {
+		return nil, p.failure(err)
+	}
+	return r, p.stop()
 }
 
 // startAll starts processes one after the other. What was started is returned with an error, too.

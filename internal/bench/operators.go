@@ -35,8 +35,7 @@ func RunOperators(ctx context.Context, o PeersOptions, limit float64, stdout, st
 			return ctx.Err()
 		}
 		if err != nil {
-			reason, _, _ := strings.Cut(err.Error(), "\n")
-			refused = append(refused, filepath.Base(model)+": "+reason)
+			refused = append(refused, filepath.Base(model)+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
 			continue
 		}
 		contests = append(contests, c)

@@ -53,7 +53,9 @@ func (e *Element) put(b []byte, hash uint32) {
 		binary.LittleEndian.PutUint16(b, uint16(math.Float32bits(fraction(hash))>>16))
 	case models.Bool:
 		number.Put(0, float64(hash>>31))
-	default: // a small number, which may be an index
+	case models.Int32, models.Int64: // 0 or 1, which are ids of any vocabulary, types of tokens, and a mask
+		number.Put(0, float64(hash>>31))
+	default:
 		number.Put(0, float64(hash>>24))
 	}
 }
@@ -72,8 +74,8 @@ func ElementOf(v models.Value) *Element {
 }
 
 // FillKnuth gives the inputs of an instance numbers made of h = uint32(i*2654435761), Knuth's multiplicative hash of
-// the index: floats are h/2^32 (in half precision the first 11 bits of it), integers the 8 bits h>>24, which are
-// negative as int8 from 128 on, and booleans its uppermost bit.
+// the index: floats are h/2^32 (in half precision the first 11 bits of it), integers of up to 16 bits the 8 bits h>>24,
+// which are negative as int8 from 128 on, and longer ones and booleans its uppermost bit.
 func FillKnuth(e *instance.Instance) error {
 	for k, v := range e.Model.Inputs() {
 		element, content := ElementOf(v), make([]byte, e.InputBytes(k))

@@ -83,7 +83,7 @@ func (f Function) Compute() Operator {
 			!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)) {
 			apply(f.Number, out, in)
 		}
-	})
+	}).independent()
 }
 
 // ComputeWhole computes a function of integers, in C where that has a loop for them.
@@ -94,7 +94,7 @@ func (f Function) ComputeWhole() Operator {
 			!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)) {
 			combine(o, out, in, in)
 		}
-	})
+	}).independent()
 }
 
 // LimitWhole limits integers to a range.
@@ -179,9 +179,10 @@ func Negation() Operator { return unary(negate) }
 
 // Combine computes an operation on two inputs, which are broadcast to one shape: that of integers if all are.
 func Combine(o Operation) Operator {
-	return func(shapes [][]int) Kernel {
+	combined := Operator(func(shapes [][]int) Kernel {
 		return elementwise(shapes, func(out Array, in []Array) { combine(o, out, in[0], in[1]) })
-	}
+	})
+	return combined.independent()
 }
 
 // CombineNumber computes an operation on the input and one number.

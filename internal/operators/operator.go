@@ -20,6 +20,8 @@ type Kernel struct {
 	// Updates reports that the only output is the first input with other elements in some places. Run then changes
 	// these places alone if both are given the same memory.
 	Updates bool
+	// Elementwise reports that each element of the only output depends on one element of each input alone.
+	Elementwise bool
 }
 
 // computing returns the kernel of one output of this shape.
@@ -40,6 +42,15 @@ func elementwise(shapes [][]int, run func(out Array, in []Array)) Kernel {
 func unary(run func(out, in Array)) Operator {
 	return func(shapes [][]int) Kernel {
 		return computing(shapes[0], func(out Array, in []Array) { run(out, in[0]) })
+	}
+}
+
+// independent returns the operator with kernels that are Elementwise.
+func (o Operator) independent() Operator {
+	return func(shapes [][]int) Kernel {
+		k := o(shapes)
+		k.Elementwise = true
+		return k
 	}
 }
 

@@ -29,6 +29,7 @@ type call struct {
 	nodes   []flow.Node
 	inner   map[flow.ID]flow.ID // the tensors that values inside of the operator are like
 	compute func(*run)          // in place of nodes
+	table   *table              // in place of compute, where each output depends on one byte; or nil
 	reads   []int               // operands that compute reads
 	updates bool                // compute updates the first of them in place, if it is not wide
 	idle    sync.Pool           // of *run
@@ -475,7 +476,13 @@ func (c *call) host(op operators.Operator, operands ...int) {
 		c.keepsScale(c.inputID(operands[k]))
 	}
 	c.updates = kernel.Updates && c.reads[0] == operands[0]
-	c.do(func(r *run) {
+	c.do(kernelOf(kernel, operands))
+	c.tabulate(op, kernel, operands)
+}
+
+// kernelOf returns what runs a kernel on operands.
+func kernelOf(kernel operators.Kernel, operands []int) func(*run) {
+	return func(r *run) {
 		r.src, r.dst = r.src[:0], append(r.dst[:0], r.out...)
 		for _, i := range operands {
 			r.src = append(r.src, r.in[i])
@@ -484,7 +491,7 @@ func (c *call) host(op operators.Operator, operands ...int) {
 			r.dst[i].Shape = shape
 		}
 		kernel.Run(r.dst, r.src)
-	})
+	}
 }
 
 func (p *plan) quantized(t int) bool {
@@ -493,6 +500,14 @@ func (p *plan) quantized(t int) bool {
 
 // run computes from the operands that are read: quantized ones in single precision if the operator is wide.
 func (c *call) run(out, in []operators.Array) {
+	if c.table != nil {
+		c.lookUp(out[0], in)
+		return
+	}
+	c.runWith(c.compute, out, in)
+}
+
+func (c *call) runWith(compute func(*run), out, in []operators.Array) {
 	p := c.plan
 	r, ok := c.idle.Get().(*run)
 	if !ok {
@@ -520,7 +535,7 @@ func (c *call) run(out, in []operators.Array) {
 			r.out[i] = operators.New(models.Float32, out[i].Shape...)
 		}
 	}
-	c.compute(r)
+	compute(r)
 	for i, t := range c.op.outputs {
 		if c.wide && p.quantized(t) {
 			p.quantize(t, out[i].Data, r.out[i].Data)

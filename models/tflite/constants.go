@@ -305,6 +305,10 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 	if narrowBits[c.stored] > 0 {
 		numbers.Element = models.Int8
 	}
+	if numbers.Element.Size() == 1 && len(c.quant.scales) == 1 {
+		c.dequantizeBytes(dst, stored, numbers.Element == models.Int8)
+		return
+	}
 	for i := range len(dst) / 4 {
 		n := numbers.Whole(i)
 		channel := (first + i) / inner % len(c.quant.scales)
@@ -312,6 +316,21 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 			n -= c.quant.zeroPoints[channel]
 		}
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.quant.scales[channel]*float32(n)))
+	}
+}
+
+// dequantizeBytes computes single precision from bytes of one scale.
+func (c *constant) dequantizeBytes(dst, stored []byte, signed bool) {
+	scale, zeroPoint := c.quant.scales[0], int64(0)
+	if len(c.quant.zeroPoints) > 0 {
+		zeroPoint = c.quant.zeroPoints[0]
+	}
+	flip := byte(0)
+	if signed { // b ^ 0x80 is the number, and 128 more
+		flip, zeroPoint = 0x80, zeroPoint+0x80
+	}
+	for i, b := range stored[:len(dst)/4] {
+		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(scale*float32(int64(b^flip)-zeroPoint)))
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 )
 
 // XNNPACK has no kernels for int16. What the file has as int16 with a scale (its activations, for weights of int8)
-// is computed in single precision, with weights that are dequantized when they are packed. QUANTIZE and DEQUANTIZE keep
-// it in the range that int16 has; between operators it is neither rounded nor limited. Inputs and outputs of int16 are
-// converted in Go.
+// is computed in single precision, with weights that are dequantized when they are packed. QUANTIZE, DEQUANTIZE and
+// SUM keep it in the range that int16 has; between other operators it is neither rounded nor limited. Inputs and
+// outputs of int16 are converted in Go.
 
 // fromInt16 is a constant of int16 in single precision.
 func (c *call) fromInt16(k *constant) *constant {

@@ -28,6 +28,7 @@ var supported = map[opcode]operatorRow{
 	"CONCATENATION":                {plan: planConcatenation, takes: bytes8, inGo: planConcatenation},
 	"CONV_2D":                      {plan: planConv2D, takes: bytes8},
 	"CONV_3D":                      {plan: planConv3D},
+	"CONV_3D_TRANSPOSE":            {plan: planConv3DTranspose},
 	"COS":                          unaryRow(operators.Cosine),
 	"CUMSUM":                       {takes: widened, inGo: planCumulativeSum},
 	"DENSIFY":                      {plan: planDensify},

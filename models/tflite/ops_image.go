@@ -383,7 +383,13 @@ func planTransposeConv(c *call) {
 	if len(shape) != 4 || shape[0] != in.shape[0] || shape[3] != filter.shape[0] || shape[1] <= 0 || shape[2] <= 0 {
 		malformed("an output of shape %v for an input of %v and a filter of %v", shape, in.shape, filter.shape)
 	}
-	cropped := func(dimension, size, stride, along int) (off, adjustment int) {
+	stride := xnnpack.Size{Height: int(o.Int32(transposeConvStrideH, 0)), Width: int(o.Int32(transposeConvStrideW, 0))}
+	c.deconvolution(2, 1, 3, in, filter, stride, cropping(shape, samePadding), limits)
+}
+
+// cropping returns what a transposed convolution to a shape cuts off and adds, see [call.deconvolution].
+func cropping(shape []int, samePadding bool) func(dimension, size, stride, along int) (off, adjustment int) {
+	return func(dimension, size, stride, along int) (off, adjustment int) {
 		out := shape[dimension]
 		// The input must be what the convolution that this one transposes would make of the output.
 		if slide(flow.Window{Size: size, Stride: stride, Dilation: 1}, out, samePadding) != along {
@@ -393,8 +399,6 @@ func planTransposeConv(c *call) {
 		off = max(0, full-out)
 		return off, out - (full - off)
 	}
-	stride := xnnpack.Size{Height: int(o.Int32(transposeConvStrideH, 0)), Width: int(o.Int32(transposeConvStrideW, 0))}
-	c.deconvolution(2, 1, 3, in, filter, stride, cropped, limits)
 }
 
 // deconvolution plans a transposed convolution. For a dimension of images cropped returns how many pixels are cut off
@@ -404,14 +408,21 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride
 	v, bottom := cropped(1, filter.shape[1], stride.Height, in.shape[1])
 	h, right := cropped(2, filter.shape[2], stride.Width, in.shape[2])
 	w := c.weights(input, weights, bias, filter, filter.shape[0], 0)
-	node := xnnpack.Deconvolution2D{
-		Padding:    xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2},
-		Adjustment: xnnpack.Size{Height: bottom, Width: right},
-		Stride:     stride, Dilation: xnnpack.Size{Height: 1, Width: 1}, Groups: 1, Activation: limits,
-		Output: c.outputID(0),
-	}
+	node := enlarging(stride, [2]int{v, h}, xnnpack.Size{Height: bottom, Width: right}, limits)
+	node.Output = c.outputID(0)
 	node.Input, node.Filter, node.Bias = c.operands(w, c.inputID(input))
 	c.Add(flow.Deconvolution2D(node))
+}
+
+// enlarging returns a transposed convolution without operands that cuts rows and columns off, half of them at the end
+// and one more if they are odd, and adds others there.
+func enlarging(stride xnnpack.Size, off [2]int, adjustment xnnpack.Size, limits xnnpack.Range) xnnpack.Deconvolution2D {
+	v, h := off[0], off[1]
+	return xnnpack.Deconvolution2D{
+		Padding:    xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2},
+		Adjustment: adjustment, Stride: stride, Dilation: xnnpack.Size{Height: 1, Width: 1}, Groups: 1,
+		Activation: limits,
+	}
 }
 
 // CONV_3D: input [N, D, H, W, C], filter [depth, height, width, C, outputs], bias [outputs] or none. XNNPACK has
@@ -470,6 +481,71 @@ func planConv3D(c *call) {
 	c.Add(flow.Convolution2D(node))
 	outputShape := c.plan.shapeOf(node.Output)
 	c.shaped(node.Output, c.outputID(0), slices.Concat([]int{in.shape[0], depth}, outputShape[1:]))
+}
+
+// CONV_3D_TRANSPOSE: the output's shape (a constant), filter [depth, height, width, outputs, C], input [N, D, H, W, C],
+// bias [outputs] or none. XNNPACK has transposed convolutions of images. So images of zeros are added between those of
+// the input, as the stride asks, and each position in depth is an image with the channels of all images that reach it.
+func planConv3DTranspose(c *call) {
+	shape, filter, in := c.integers(0), c.packed(1, 5), c.operand(2)
+	kernel, o := filter.shape, c.op.options
+	if len(shape) != 5 || len(in.shape) != 5 || slices.Min(shape) <= 0 || shape[0] != in.shape[0] ||
+		shape[4] != kernel[3] || in.shape[4] != kernel[4] {
+		malformed("an output of shape %v for an input of %v and a filter of %v", shape, in.shape, kernel)
+	}
+	if in.dtype != typeFloat32 || filter.dtype != typeFloat32 || kernel[0] > mostJoined {
+		unsupported("values of type %v, and a filter of %v and shape %v", in.dtype, filter.dtype, kernel)
+	}
+	for _, slot := range []int{conv3DDilationD, conv3D.dilationH, conv3D.dilationW} {
+		if d := o.Int32(slot, 1); d != 1 {
+			unsupported("a dilation of %d", d)
+		}
+	}
+	cropped, limits := cropping(shape, c.samePadding(conv3D.padding)), c.activation(conv3D.activation)
+	strides := [3]int{int(o.Int32(conv3DStrideD, 0)), int(o.Int32(conv3D.strideH, 0)), int(o.Int32(conv3D.strideW, 0))}
+	var off, added [3]int
+	for d, stride := range strides {
+		off[d], added[d] = cropped(d+1, kernel[d], stride, in.shape[d+1])
+	}
+	flat := c.plan.derive(filter.constant.derived(filter.constant.name+", of images", func(k *constant) {
+		k.fileShape, k.order = kernel, []int{3, 1, 2, 0, 4}
+		k.shape = []int{kernel[3], kernel[1], kernel[2], kernel[0] * kernel[4]}
+	}))
+	images := &value{state: static, shape: flat.shape, dtype: flat.dtype, constant: flat}
+	weights := c.weights(2, 1, 3, images, kernel[3], 0)
+	id := c.spread(c.inputID(2), in.shape, strides[0])
+	front, back := kernel[0]-1-off[0]/2, kernel[0]-1-off[0]+off[0]/2+added[0]
+	if front+back > 0 {
+		id = flow.Padded(c, id, []int{0, front, 0, 0, 0}, []int{0, back, 0, 0, 0})
+	}
+	cut, parts := slices.Clone(in.shape), flow.IDs{}
+	cut[1] = shape[1]
+	for place := kernel[0] - 1; place >= 0; place-- {
+		part := flow.Sliced(c, id, []int{0, place, 0, 0, 0}, cut)
+		parts = append(parts, flow.Reshaped(c, part, cut[0]*cut[1], cut[2], cut[3], cut[4]))
+	}
+	joined := c.Inside(id)
+	flow.Join(c, 3, parts, joined)
+	node := enlarging(xnnpack.Size{Height: strides[1], Width: strides[2]}, [2]int{off[1], off[2]},
+		xnnpack.Size{Height: added[1], Width: added[2]}, limits)
+	node.Output = c.Inside(c.outputID(0))
+	node.Input, node.Filter, node.Bias = c.operands(weights, joined)
+	c.Add(flow.Deconvolution2D(node))
+	c.shaped(node.Output, c.outputID(0), shape)
+}
+
+// spread adds images of zeros between those of a value of shape [N, D, H, W, C], so that they are a stride apart.
+func (c *call) spread(id flow.ID, shape []int, stride int) flow.ID {
+	if stride == 1 {
+		return id
+	}
+	n, depth, image := shape[0], shape[1], shape[2]*shape[3]*shape[4]
+	padded := flow.Padded(c, flow.Reshaped(c, id, n*depth, 1, image), []int{0, 0, 0}, []int{0, stride - 1, 0})
+	spread := slices.Clone(shape)
+	spread[1] = depth * stride
+	whole := flow.Reshaped(c, padded, spread...)
+	spread[1] -= stride - 1
+	return flow.Sliced(c, whole, make([]int, len(spread)), spread)
 }
 
 // BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. With adj_x or adj_y the last two

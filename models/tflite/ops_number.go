@@ -204,9 +204,15 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 			c.copies()
 			return
 		}
-		c.Add(flow.StaticReduce(xnnpack.StaticReduce{
-			Op: op, Axes: axes, Input: c.inputID(0), Output: c.outputID(0), KeepDims: keep,
-		}))
+		node := xnnpack.StaticReduce{Op: op, Axes: axes, Input: c.inputID(0), Output: c.outputID(0), KeepDims: keep}
+		if op != xnnpack.ReduceSum || c.plan.graph.tensors[c.op.outputs[0]].dtype != typeInt16 {
+			c.Add(flow.StaticReduce(node))
+			return
+		}
+		// TensorFlow's converter gives a sum the scale of its terms, so LiteRT's sums end at the limits of int16.
+		node.Output = c.Inside(c.outputID(0))
+		c.Add(flow.StaticReduce(node))
+		c.unaryNode(c.withinInt16(), node.Output, c.outputID(0))
 	}
 }
 

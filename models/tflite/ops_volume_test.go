@@ -98,6 +98,95 @@ func TestVolumesAreConvolved(t *testing.T) {
 	}
 }
 
+// enlargedVolume is a model of one CONV_3D_TRANSPOSE, from 3 channels to 2, to a volume that a convolution would make
+// its input of, and what it computes by definition of wave.
+func enlargedVolume(d, h, w along3D, samePadding bool) (m blueprint, want []float32) {
+	const channels, outputs = 3, 2
+	padding := byte(paddingValid)
+	if samePadding {
+		padding = paddingSame
+	}
+	along := []along3D{d, h, w}
+	shape, kernel := []int{2, 0, 0, 0, channels}, []int{d.size, h.size, w.size, outputs, channels}
+	var pre [3]int
+	for i, a := range along {
+		shape[i+1], pre[i] = a.out(samePadding)
+	}
+	x, k, bias := wave(len(newArray(shape...).v)), wave(len(newArray(kernel...).v)), wave(outputs)
+	outputShape := int32Tensor("shape", []int{5}, 2, int32(d.in), int32(h.in), int32(w.in), outputs)
+	m = single(blueOp{code: "CONV_3D_TRANSPOSE", inputs: []int{1, 2, 0, 3}, options: fields{conv3D.padding: padding,
+		conv3DStrideD: int32(d.stride), conv3D.strideH: int32(h.stride), conv3D.strideW: int32(w.stride),
+		conv3D.activation: byte(activationReLU)}}, shape,
+		outputShape, floats("k", kernel, k...), floats("b", []int{outputs}, bias...))
+	for element := range 2 * d.in * h.in * w.in * outputs {
+		want = append(want, bias[element%outputs])
+	}
+	for src, value := range x {
+		c, position := src%channels, src/channels
+		var first [3]int
+		for i := 2; i >= 0; i-- {
+			first[i], position = position%shape[i+1]*along[i].stride-pre[i], position/shape[i+1]
+		}
+		for place := range d.size * h.size * w.size {
+			dst, quotient, inside := position, place, true
+			for i, k := range []int{quotient / (h.size * w.size), quotient / w.size % h.size, quotient % w.size} {
+				n := first[i] + k
+				inside, dst = inside && n >= 0 && n < along[i].in, dst*along[i].in+n
+			}
+			for o := range outputs {
+				if inside {
+					want[dst*outputs+o] += value * k[(place*outputs+o)*channels+c]
+				}
+			}
+		}
+	}
+	for i := range want {
+		want[i] = max(want[i], 0)
+	}
+	return m, want
+}
+
+func TestVolumesAreEnlarged(t *testing.T) {
+	for _, c := range []struct {
+		d, h, w     along3D
+		samePadding bool
+	}{
+		{along3D{6, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, false},
+		{along3D{4, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, true},
+		{along3D{6, 3, 2, 1}, along3D{8, 2, 2, 1}, along3D{15, 3, 3, 1}, true},
+		{along3D{5, 4, 2, 1}, along3D{7, 3, 2, 1}, along3D{9, 3, 2, 1}, true},
+		{along3D{9, 1, 3, 1}, along3D{4, 1, 1, 1}, along3D{10, 2, 2, 1}, true},
+		{along3D{8, 4, 2, 1}, along3D{9, 3, 2, 1}, along3D{11, 2, 3, 1}, false},
+		{along3D{3, 3, 1, 1}, along3D{4, 4, 1, 1}, along3D{2, 2, 1, 1}, false},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			m, want := enlargedVolume(c.d, c.h, c.w, c.samePadding)
+			opened := openModel(t, save(t, m.bytes()))
+			input := wave(len(newArray(m.tensors[0].shape...).v))
+			plain := modeltest.Run(t, opened, input)[0]
+			require.InDeltaSlice(t, want, plain, 1e-4)
+			modeltest.CheckPacked(t, opened)
+		})
+	}
+}
+
+func TestAnEnlargedVolumeThatContradictsItsModelIsAnError(t *testing.T) {
+	for name, change := range map[string]func(m *blueprint){
+		"another batch":     func(m *blueprint) { m.tensors[1] = int32Tensor("shape", []int{5}, 1, 6, 5, 6, 2) },
+		"no depth":          func(m *blueprint) { m.tensors[1] = int32Tensor("shape", []int{5}, 2, 0, 5, 6, 2) },
+		"too deep":          func(m *blueprint) { m.tensors[1] = int32Tensor("shape", []int{5}, 2, 9, 5, 6, 2) },
+		"other channels":    func(m *blueprint) { m.tensors[0].shape[4] = 2 },
+		"no stride":         func(m *blueprint) { m.ops[0].options[conv3DStrideD] = int32(0) },
+		"dilated":           func(m *blueprint) { m.ops[0].options[conv3DDilationD] = int32(2) },
+		"a shape of volume": func(m *blueprint) { m.tensors[1] = int32Tensor("shape", []int{3}, 6, 5, 6) },
+	} {
+		m, _ := enlargedVolume(along3D{6, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, false)
+		change(&m)
+		_, err := Open(save(t, m.bytes()), nil)
+		require.Error(t, err, name)
+	}
+}
+
 func TestVolumesThatCannotBeConvolvedAreRefused(t *testing.T) {
 	for name, change := range map[string]func(m *blueprint){
 		"channels in groups": func(m *blueprint) { m.tensors[0].shape[4] = 4 },

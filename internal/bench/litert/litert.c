@@ -183,8 +183,9 @@ static void make_up(size_t i, void *values, size_t size) {
 		uint32_t hash = j * 2654435761u;
 		if (type.element_type == float32)
 			((float *)values)[j] = (float)hash / 4294967296.0f;
-		else // the least byte of an integer
-			((uint8_t *)values)[j * (size / elements)] = hash >> (type.element_type == boolean ? 31 : 24);
+		else // the least byte of an integer: a long one may be an id
+			((uint8_t *)values)[j * (size / elements)] =
+				hash >> (type.element_type == boolean || size / elements >= 4 ? 31 : 24);
 	}
 }
 
