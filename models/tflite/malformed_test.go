@@ -196,6 +196,17 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 	}
 }
 
+// XNNPACK has no such node: its output has a scale, too.
+func TestAnIntegerFunctionOfQuantizedValuesWithoutAnOutputScaleIsRefused(t *testing.T) {
+	m := blueprint{inputs: []int{0}, outputs: []int{1}, ops: []blueOp{{code: "NEG", inputs: []int{0}, outputs: []int{1}}},
+		tensors: []blueTensor{
+			{name: "in", shape: []int{1}, dtype: typeUint8, scales: []float32{0.5}, zeroPoints: []int64{0}},
+			{name: "out", shape: []int{1}, dtype: typeUint8},
+		}}
+	_, err := load(m.bytes(), Options{})
+	require.ErrorIs(t, err, ErrUnsupported)
+}
+
 func TestMalformedSparsityIsRefused(t *testing.T) {
 	dense := func(n int32) sparseDim { return sparseDim{format: dimensionDense, size: n} }
 	for name, change := range map[string]func(s *sparsity){
