@@ -63,7 +63,7 @@ func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	require.ErrorContains(t, followed("README.md", "docs/guide-go.md#absent"), "no heading")
 }
 
-// packagesOf returns the directories of the packages that a document names: as `xpwc/…`, after go doc, or after go test.
+// packagesOf returns the directories of the packages that a document names: in backquotes, after go doc or go test.
 func packagesOf(text string) (directories []string) {
 	for _, m := range regexp.MustCompile("(?:`|go doc )xpwc/([a-z_/]+)").FindAllStringSubmatch(text, -1) {
 		directories = append(directories, m[1])
@@ -87,5 +87,6 @@ func TestEveryPackageThatTheDocumentsNameIsThere(t *testing.T) {
 		}
 	}
 	require.Greater(t, count, 5)
-	require.Equal(t, []string{"models/litert", "absent"}, packagesOf("`xpwc/models/litert` and go test -short ./absent"))
+	named := packagesOf("`xpwc/models/litert` and go test -short ./absent")
+	require.Equal(t, []string{"models/litert", "absent"}, named)
 }

@@ -198,7 +198,8 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 
 // XNNPACK has no such node: its output has a scale, too.
 func TestAnIntegerFunctionOfQuantizedValuesWithoutAnOutputScaleIsRefused(t *testing.T) {
-	m := blueprint{inputs: []int{0}, outputs: []int{1}, ops: []blueOp{{code: "NEG", inputs: []int{0}, outputs: []int{1}}},
+	m := blueprint{inputs: []int{0}, outputs: []int{1},
+		ops: []blueOp{{code: "NEG", inputs: []int{0}, outputs: []int{1}}},
 		tensors: []blueTensor{
 			{name: "in", shape: []int{1}, dtype: typeUint8, scales: []float32{0.5}, zeroPoints: []int64{0}},
 			{name: "out", shape: []int{1}, dtype: typeUint8},
