@@ -62,3 +62,31 @@ func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	require.ErrorIs(t, followed("README.md", "docs/absent.md"), fs.ErrNotExist)
 	require.ErrorContains(t, followed("README.md", "docs/guide-go.md#absent"), "no heading")
 }
+
+// packagesOf returns the directories of the packages that a document names: in backquotes, after go doc or go test.
+func packagesOf(text string) (directories []string) {
+	for _, m := range regexp.MustCompile("(?:`|go doc )xpwc/([a-z_/]+)").FindAllStringSubmatch(text, -1) {
+		directories = append(directories, m[1])
+	}
+	for _, m := range regexp.MustCompile("go test [^`\n]*\\./([a-z_/]+)").FindAllStringSubmatch(text, -1) {
+		directories = append(directories, m[1])
+	}
+	return directories
+}
+
+func TestEveryPackageThatTheDocumentsNameIsThere(t *testing.T) {
+	count := 0
+	for _, document := range documents(t) {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, directory := range packagesOf(string(text)) {
+			files, err := filepath.Glob(filepath.Join(directory, "*.go"))
+			require.NoError(t, err)
+			require.NotEmpty(t, files, "%s names package %s", document, directory)
+			count++
+		}
+	}
+	require.Greater(t, count, 5)
+	named := packagesOf("`xpwc/models/litert` and go test -short ./absent")
+	require.Equal(t, []string{"models/litert", "absent"}, named)
+}

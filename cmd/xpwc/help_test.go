@@ -41,6 +41,8 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 		{exitUsage, "usage: xpwc diff A B", []string{"diff", "notes"}},
 		{exitUsage, "absent", []string{"diff", "absent", "notes"}},
 		{exitUsage, "missing; usage: xpwc man DIR", []string{"man"}},
+		{exitUsage, "unknown command \"pakc\"; did you mean pack?", []string{"help", "pakc"}},
+		{exitUsage, "unknown command \"tcsh\"\n", []string{"completion", "tcsh"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			code, out, stderr := xpwcIn(t, dir, c.args...)
@@ -68,7 +70,7 @@ func TestEveryCommandHasAManualPageAndExamples(t *testing.T) {
 	dir := t.TempDir()
 	printed(t, dir, 0, "man", "pages")
 	for _, command := range newRootCommand().Commands() {
-		if command.Hidden || command.Name() == "completion" { // whose texts are cobra's
+		if command.Hidden || command.Name() == "completion" || command.Name() == "help" { // whose texts are cobra's
 			continue
 		}
 		require.NotEmpty(t, command.Example, command.Name())

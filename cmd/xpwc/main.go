@@ -170,8 +170,35 @@ root, or one that group or others can write to, without the sticky bit), unless
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")
 	root.SuggestionsMinimumDistance = 2 // which cobra sets only for errors of its own
-	root.InitDefaultCompletionCmd()
+	refuseUnknownTopics(root)
 	return root
+}
+
+// refuseUnknownTopics makes help and completion fail for what they do not know: cobra's own exit with 0.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return unknownCommand(cmd, args[:1])
+				}
+				return cmd.Help()
+			}
+		case "help":
+			show := c.Run
+			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				if command, _, err := root.Find(args); err != nil || command == root && len(args) > 0 {
+					return unknownCommand(root, args[:1])
+				}
+				show(cmd, args)
+				return nil
+			}
+		}
+	}
 }
 
 // withoutXNNPACK marks the commands of root that need XNNPACK in their help, and makes them fail with

@@ -23,4 +23,5 @@ func TestAFileForTheStockRuntimeIsNotSaidToBeOfAnotherProgram(t *testing.T) {
 	require.NoError(t, origin.check())
 	require.NoError(t, os.WriteFile(model.Path, append(content, 0), 0o600))
 	require.ErrorIs(t, origin.check(), xpwc.ErrSourceChanged)
+	require.Equal(t, kindChanged, kindOf(origin.check()))
 }

@@ -158,6 +158,7 @@ const (
 	kindForeign     errorKind = "foreign"
 	kindVersion     errorKind = "version"
 	kindDamaged     errorKind = "damaged"
+	kindChanged     errorKind = "source_changed"
 	kindUnproven    errorKind = "unproven"
 	kindNoLayout    errorKind = "no_layout"
 	kindMalformed   errorKind = "malformed"
@@ -174,6 +175,7 @@ var errorKinds = []struct {
 }{
 	{kindInterrupted, []error{errInterrupted}},
 	{kindNoXNNPACK, []error{errWithoutXNNPACK, xpwc.ErrNoCgo}},
+	{kindChanged, []error{xpwc.ErrSourceChanged}},
 	{kindUnproven, []error{errUnproven}},
 	{kindNoLayout, []error{errNoLayout, registry.ErrNoLayout}},
 	{kindNoSpace, []error{syscall.ENOSPC, syscall.EDQUOT, registry.ErrTooLarge}},

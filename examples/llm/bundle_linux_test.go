@@ -238,3 +238,14 @@ func TestAPromptOfAnyLengthIsComputedAsTokenByToken(t *testing.T) {
 		require.NoError(t, whole.Close())
 	}
 }
+
+func TestAnAnswerIsAsLongAsTheModelHasRoomFor(t *testing.T) {
+	s, err := openService(options{model: smallBundle, threads: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.end()) }()
+	var answer bytes.Buffer
+	require.NoError(t, s.answer(t.Context(), "Hi", options{tokens: 1000}, &answer))
+	require.NotEmpty(t, answer.String())
+	err = s.answer(t.Context(), strings.Repeat("the rain ", 500), options{tokens: 1}, &answer)
+	require.ErrorIs(t, err, llm.ErrFull)
+}

@@ -2,19 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"xpwc/models/llm"
 )
 
-// generate continues a text by up to n tokens, or until the model ends it, and gives each to emit. It reports whether
-// the model ended it.
+// generate continues a text by up to n tokens, or until the model ends it or has no room for more, and gives each to
+// emit. It reports whether the model ended it. The error matches llm.ErrFull only if there is no token.
 func generate(ctx context.Context, t text, prompt []int, n int, choose llm.Choice, ends map[int]bool,
 	emit func(token int) error) (ended bool, err error) {
-	for tokens := prompt; n > 0; n-- {
+	tokens := prompt
+	for count := range n {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		logits, err := t.next(ctx, tokens)
+		if errors.Is(err, llm.ErrFull) && count > 0 {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}

@@ -138,10 +138,6 @@ func (c *completion) generate(ctx context.Context, emit func(part string) error)
 		}
 		return emit(part)
 	})
-	full := errors.Is(err, llm.ErrFull)
-	if full && c.computed > 0 {
-		err = nil // as long as the model allows
-	}
 	if err == nil && rest != "" {
 		err = emit(rest)
 	}

@@ -100,8 +100,5 @@ func quantizedEmbedding(bits int) operatorRow {
 
 // quantizedRowSizes is a row of the table for each index.
 func quantizedRowSizes(bits int) func(*invocation) {
-	return func(c *invocation) {
-		table := c.sizes(0)
-		c.setResult(append(c.sizes(5), table[len(table)-1]*8/bits))
-	}
+	return func(c *invocation) { c.setResult(append(c.sizes(5), c.rowSize()*8/bits)) }
 }

@@ -264,12 +264,12 @@ func (p *planner) resizeOutputs(name string, args []int) {
 
 // dynamicIn reports whether a value is a dynamic tensor, or a list of some.
 func (p *planner) dynamicIn(value int) bool {
-	v := &p.method.values[value]
-	if v.tensor != nil {
-		return v.tensor.dynamic
+	dynamic := func(i int) bool {
+		return i >= 0 && p.method.values[i].tensor != nil && p.method.values[i].tensor.dynamic
 	}
-	return (v.kind == evalueTensorList || v.kind == evalueOptionalTensorList) &&
-		slices.ContainsFunc(v.list, func(i int) bool { return i >= 0 && p.dynamicIn(i) })
+	v := &p.method.values[value]
+	return dynamic(value) || (v.kind == evalueTensorList || v.kind == evalueOptionalTensorList) &&
+		slices.ContainsFunc(v.list, dynamic)
 }
 
 // sizes returns the dimensions in the method's order.
@@ -301,6 +301,12 @@ func (c *invocation) setSizes(value int, sizes []int) {
 		shape[i] = sizes[d]
 	}
 	c.reshapeTensor(value, shape)
+}
+
+// setArgument gives argument i its dimensions, as setSizes does.
+func (c *invocation) setArgument(i int, sizes []int) {
+	c.arg(i)
+	c.setSizes(c.args[i], sizes)
 }
 
 // setResult gives the last argument its dimensions.

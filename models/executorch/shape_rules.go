@@ -159,10 +159,7 @@ func sizesOf(i int) func(*invocation) { return func(c *invocation) { c.setResult
 
 // normalizedSizes is that argument i, the first output of a normalization, has the sizes of the input.
 func normalizedSizes(i int) func(*invocation) {
-	return func(c *invocation) {
-		c.arg(i)
-		c.setSizes(c.args[i], c.sizes(0))
-	}
+	return func(c *invocation) { c.setArgument(i, c.sizes(0)) }
 }
 
 // sizesListed is those in a list.
@@ -217,13 +214,13 @@ func (c *invocation) expandSizes() {
 func reducedSizes(i, keep int) func(*invocation) {
 	return func(c *invocation) {
 		x := c.sizes(0)
-		dropped := make([]bool, len(x))
+		dropped := make([]bool, max(len(x), 1)) // a single number has dimension 0, too
 		whole := c.absent(i)
 		if !whole {
 			list := c.integers(i)
 			whole = len(list) == 0
 			for _, d := range list {
-				dropped[counted(d, max(len(x), 1))%max(len(x), 1)] = true
+				dropped[counted(d, len(dropped))] = true
 			}
 		}
 		var sizes []int
@@ -247,8 +244,8 @@ func extremeSizes(c *invocation) {
 	if c.integer(2) != 0 {
 		sizes = slices.Insert(sizes, d, 1)
 	}
-	c.setSizes(c.args[3], sizes)
-	c.setSizes(c.args[4], sizes)
+	c.setArgument(3, sizes)
+	c.setArgument(4, sizes)
 }
 
 // countSizes is how many numbers there are from one to another, in steps.
@@ -300,6 +297,9 @@ func (c *invocation) splitSizes() {
 	x, parts := c.sizes(0), c.tensors(c.lastArg())
 	d := counted(c.integer(2), len(x))
 	lengths := c.integers(1)
+	if len(lengths) == 0 {
+		malformed("parts of no lengths")
+	}
 	begin := 0
 	for i, dst := range parts {
 		n := lengths[min(i, len(lengths)-1)]
@@ -385,8 +385,16 @@ func (c *invocation) swapSizes() {
 
 // embeddingSizes is a row of the table for each index.
 func (c *invocation) embeddingSizes() {
+	c.setResult(append(c.sizes(1), c.rowSize()))
+}
+
+// rowSize is how many elements a row of a table has, argument 0.
+func (c *invocation) rowSize() int {
 	table := c.sizes(0)
-	c.setResult(append(c.sizes(1), table[len(table)-1]))
+	if len(table) == 0 {
+		malformed("a table of one number")
+	}
+	return table[len(table)-1]
 }
 
 func (c *invocation) indexSelectSizes() {
@@ -498,6 +506,7 @@ func (c *invocation) convolutionSizes() {
 
 // varianceSizes is of a variance and of its mean.
 func varianceSizes(c *invocation) {
+	c.arg(5)
 	for i := 4; i < 6; i++ {
 		call := *c
 		call.args = append(slices.Clone(c.args[:4]), c.args[i])

@@ -15,7 +15,11 @@ import (
 )
 
 // smallBundle has a prefill of 16 tokens, and a model of its own for embeddings.
-const smallBundle = "../bundle/testdata/small.litertlm"
+const (
+	smallBundle   = "../bundle/testdata/small.litertlm"
+	languageModel = "tf_lite_prefill_decode"
+	embedder      = "tf_lite_embedder"
+)
 
 // copiedBundle writes a bundle with the same content into a directory.
 func copiedBundle(t *testing.T, dir string) (path string) {
@@ -27,8 +31,8 @@ func copiedBundle(t *testing.T, dir string) (path string) {
 	return path
 }
 
-// damagePrefill makes the bundle's signature of a prompt one that no program can run: an operator that is not there.
-func damagePrefill(t *testing.T, path string) {
+// damage makes a signature of one of the bundle's models one that no program can run: an operator that is not there.
+func damage(t *testing.T, path, role, signature string) {
 	t.Helper()
 	b, err := bundle.Open(path)
 	require.NoError(t, err)
@@ -36,8 +40,8 @@ func damagePrefill(t *testing.T, path string) {
 	require.NoError(t, err)
 	damaged := false
 	for _, s := range b.Models() {
-		if s.Role == "tf_lite_prefill_decode" {
-			damaged = damageSubgraph(content[s.Offset:][:s.Size], "prefill_16")
+		if s.Role == role {
+			damaged = damageSubgraph(content[s.Offset:][:s.Size], signature)
 		}
 	}
 	require.True(t, damaged)
@@ -86,7 +90,7 @@ func TestAStartOpensOnlyTheSignaturesThatThePromptUses(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, whole.Close())
 
-	damagePrefill(t, path)
+	damage(t, path, languageModel, "prefill_16")
 	m, err := llm.Open(path, "", nil)
 	require.NoError(t, err)
 	got, err := logitsOf(t, m, 40)
@@ -98,6 +102,14 @@ func TestAStartOpensOnlyTheSignaturesThatThePromptUses(t *testing.T) {
 		require.ErrorContains(t, err, "prefill_16")
 	}
 	require.NoError(t, m.Close())
+}
+
+func TestABundleWhoseEmbedderCannotBeRunIsRefused(t *testing.T) {
+	path := copiedBundle(t, t.TempDir())
+	damage(t, path, embedder, "decode_embedder")
+	_, err := llm.Open(path, "", nil)
+	require.ErrorIs(t, err, tflite.ErrMalformed)
+	require.ErrorContains(t, err, "embedder")
 }
 
 func TestAModelThatIsReplacedWhileItIsOpenAnswersAsBefore(t *testing.T) {
@@ -113,7 +125,7 @@ func TestAModelThatIsReplacedWhileItIsOpenAnswersAsBefore(t *testing.T) {
 	m, err = llm.Open(path, "", nil)
 	require.NoError(t, err)
 	damaged := copiedBundle(t, t.TempDir())
-	damagePrefill(t, damaged)
+	damage(t, damaged, languageModel, "prefill_16")
 	require.NoError(t, os.Rename(damaged, path))
 	got, err := logitsOf(t, m, prompt...) // the first that opens prefill
 	require.NoError(t, err)

@@ -145,7 +145,7 @@ func (s *step) readOutputs(model models.Model) error {
 		c.inPlace = models.InPlace(stages, c.input, len(inputs)+c.output)
 	}
 	for i, v := range outputs {
-		if v.Name == "logits" && v.Element() == models.Float32 {
+		if v.Name == "logits" && v.Element() == models.Float32 && len(v.Shape) > 0 {
 			s.logits, s.vocabulary = i, v.Shape[len(v.Shape)-1]
 		}
 	}
@@ -248,26 +248,22 @@ func newEmbedder(file *tflite.File, tokens int, shape []int) (*embedder, error) 
 	return nil, fmt.Errorf("%w: no embedder of %d tokens", ErrUnsupported, tokens)
 }
 
-func (e *embedder) open() (err error) {
-	if e.model, err = e.file.Open(e.name); err != nil {
+func (e *embedder) open() error {
+	model, err := e.file.Open(e.name)
+	if err != nil {
 		return fmt.Errorf("embedder %s: %w", e.name, err)
 	}
-	out := e.model.Outputs()
+	out := model.Outputs()
 	if len(out) != 1 || out[0].Element() != models.Float32 || !slices.Equal(out[0].Shape, e.shape) {
 		return fmt.Errorf("%w: embedder %s does not compute vectors of shape %v", ErrUnsupported, e.name, e.shape)
 	}
+	e.model = model
 	return nil
 }
 
 func (e *embedder) compute(dst *xnnpack.Buffer, ids []int32) error {
 	e.instance.UseBuffers(nil, map[int]*xnnpack.Buffer{0: dst})
-	if in := e.instance.Inputs[0]; e.model.Inputs()[0].Widened() {
-		for i, id := range ids {
-			in.Float32s()[i] = float32(id)
-		}
-	} else {
-		copy(xnnpack.Numbers[int32](in), ids)
-	}
+	copy(xnnpack.Numbers[int32](e.instance.Inputs[0]), ids)
 	_, err := e.instance.Infer()
 	return err
 }

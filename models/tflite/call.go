@@ -43,12 +43,18 @@ func (c *call) tensor(i int) int {
 	return c.op.inputs[i]
 }
 
-// resolve returns the value of operand i, which must have been computed before or be a constant.
-func (c *call) resolve(i int) *value {
+// given returns the index of the tensor that operand i names.
+func (c *call) given(i int) int {
 	n := c.tensor(i)
 	if n == absent {
 		malformed("input %d is missing", i)
 	}
+	return n
+}
+
+// resolve returns the value of operand i, which must have been computed before or be a constant.
+func (c *call) resolve(i int) *value {
+	n := c.given(i)
 	v := &c.plan.values[n]
 	if v.state == refused {
 		fault.Check(errRefused)

@@ -84,6 +84,9 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 		}, ErrMalformed, "2 inputs, not 1"},
 		"too few operands": {func(m *blueprint) { m.ops[1].inputs = m.ops[1].inputs[:1] }, ErrMalformed,
 			"input 1 is missing"},
+		"indices that are not given": {func(m *blueprint) {
+			m.ops[2] = blueOp{code: "REVERSE_SEQUENCE", inputs: []int{3, absent}, outputs: m.ops[2].outputs}
+		}, ErrMalformed, "input 1 is missing"},
 		"too many operands": {func(m *blueprint) { m.ops[2].inputs = []int{3, 3} }, ErrMalformed,
 			"2 inputs, not 1"},
 		"short constant": {func(m *blueprint) { m.tensors[5].data = m.tensors[5].data[:20] },
@@ -191,6 +194,18 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, c.text)
 		})
 	}
+}
+
+// XNNPACK has no such node: its output has a scale, too.
+func TestAnIntegerFunctionOfQuantizedValuesWithoutAnOutputScaleIsRefused(t *testing.T) {
+	m := blueprint{inputs: []int{0}, outputs: []int{1},
+		ops: []blueOp{{code: "NEG", inputs: []int{0}, outputs: []int{1}}},
+		tensors: []blueTensor{
+			{name: "in", shape: []int{1}, dtype: typeUint8, scales: []float32{0.5}, zeroPoints: []int64{0}},
+			{name: "out", shape: []int{1}, dtype: typeUint8},
+		}}
+	_, err := load(m.bytes(), Options{})
+	require.ErrorIs(t, err, ErrUnsupported)
 }
 
 func TestMalformedSparsityIsRefused(t *testing.T) {

@@ -290,8 +290,8 @@ func planMapped(f operators.Function) func(*call) {
 	return func(c *call) {
 		in := c.operand(0)
 		c.sameTypes(in)
-		if in.dtype == typeFloat32 {
-			unsupported("of single precision in Go")
+		if in.dtype == typeFloat32 || c.wide {
+			unsupported("of %v with a scale, or of single precision, in Go", c.declared(0))
 		}
 		c.host(f.ComputeWhole(), 0)
 	}

@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import fcntl
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -151,6 +152,13 @@ class Packing(InNewDirectory):
         with mock.patch.object(_cache, "run", run_on_changed), self.assertRaises(xpwc.SourceChanged):
             xpwc.pack(self.program, "executorch", directory=self.cache)
         self.require_only()
+
+    def test_a_change_that_the_tool_sees_is_a_changed_source(self) -> None:
+        failure = {"kind": "source_changed", "message": "model.pte: changed", "exit_code": 1}
+        ended = subprocess.CompletedProcess(["xpwc"], 1, json.dumps({"error": failure}).encode(), b"")
+        with mock.patch.object(_tool.subprocess, "run", return_value=ended):
+            with self.assertRaisesRegex(xpwc.SourceChanged, "model.pte: changed"):
+                _tool.run("pack")
 
     def test_a_failure_is_an_exception_with_the_words_of_the_tool(self) -> None:
         self.program.write_bytes(b"this is no model")

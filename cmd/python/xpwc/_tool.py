@@ -96,7 +96,10 @@ def executable() -> Path:
 
 
 def run(command: str, options: Sequence[str] = (), arguments: Sequence[Pathname] = ()) -> Dict[str, Any]:
-    """Runs a command of the tool, and returns the JSON that it prints. Raises Error with the tool's words."""
+    """Runs a command of the tool, and returns the JSON that it prints.
+
+    Raises Error with the tool's words, or SourceChanged if the tool has seen the change.
+    """
     tool = [str(executable()), command, "--json", *options, "--", *map(os.fsdecode, arguments)]
     process = subprocess.run(tool, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
@@ -105,7 +108,8 @@ def run(command: str, options: Sequence[str] = (), arguments: Sequence[Pathname]
         raise Error(failure_of(process)) from None
     failure = result.get("error")
     if failure is not None:
-        raise Error(failure["message"], failure["kind"])
+        kinds = {"source_changed": SourceChanged}
+        raise kinds.get(failure["kind"], Error)(failure["message"], failure["kind"])
     return result
 
 
