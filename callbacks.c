@@ -1,16 +1,13 @@
 #include "callbacks.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "_cgo_export.h"
 
 struct xpwc_provider {
-  struct xnn_weights_cache_provider callbacks;
-  // Zero, for the members of a library newer than the header this was compiled against.
-  void (*unknown[8])(void);
+  struct xpwc_bare_provider bare; // offsets are addresses: see its offset_to_addr
   uintptr_t session;
   pid_t process;
   atomic_bool finalized;
@@ -49,21 +46,10 @@ static enum xnn_status alias_data(void* context, void* alias, void* original) {
   return xnn_status_success;
 }
 
-// The last three never enter Go: executing threads call them.
-
+// Executing threads call this, and offset_to_addr: they never enter Go.
 static bool is_finalized(void* context) {
   const struct xpwc_provider* provider = context;
   return atomic_load_explicit(&provider->finalized, memory_order_acquire);
-}
-
-static void* offset_to_addr(void* context, size_t offset) {
-  (void)context;
-  return (void*)offset;
-}
-
-static enum xnn_status delete_cache(void* context) {
-  (void)context; // the session owns the provider
-  return xnn_status_success;
 }
 
 struct xpwc_provider* xpwc_provider_new(uintptr_t session) {
@@ -73,14 +59,9 @@ struct xpwc_provider* xpwc_provider_new(uintptr_t session) {
   }
   provider->session = session;
   provider->process = getpid();
-  provider->callbacks.context = provider;
-  provider->callbacks.look_up = look_up;
-  provider->callbacks.reserve_space = reserve_space;
-  provider->callbacks.look_up_or_insert = look_up_or_insert;
-  provider->callbacks.is_finalized = is_finalized;
-  provider->callbacks.offset_to_addr = offset_to_addr;
-  provider->callbacks.delete_cache = delete_cache;
-  xpwc_set_alias_data(&provider->callbacks, alias_data);
+  xpwc_bare_provider_init(&provider->bare, provider, look_up, reserve_space, look_up_or_insert);
+  provider->bare.callbacks.is_finalized = is_finalized;
+  xpwc_set_alias_data(&provider->bare.callbacks, alias_data);
   return provider;
 }
 

@@ -43,8 +43,8 @@ func (s *Session) Explain() Explanation {
 	report := &s.report
 	e := Explanation{Tensors: report.read, Reasons: maps.Clone(report.counts), Waited: s.user.Waited}
 	next := map[*entries.Entry][]Outcome{}
-	for i, packed := range report.packed {
-		next[packed] = append(next[packed], report.outcomes[i])
+	for _, o := range report.packed {
+		next[o.entry] = append(next[o.entry], o.Outcome)
 	}
 	for _, used := range s.user.Used() {
 		o := Outcome{Name: used.Name(), Bytes: int64(len(used.Data))}
@@ -147,10 +147,15 @@ type loadReport struct {
 	read    []Outcome
 	private map[Reason]Count // which the writer counts too
 
-	// From Finalize on: the entries of missed weights, with their outcomes.
-	packed   []*entries.Entry
-	outcomes []Outcome
-	counts   map[Reason]Count
+	// From Finalize on:
+	packed []packedOutcome
+	counts map[Reason]Count
+}
+
+// A packedOutcome is what became of a weight that missed, with its entry, or nil.
+type packedOutcome struct {
+	Outcome
+	entry *entries.Entry
 }
 
 // countPrivate counts a packing in private memory.
@@ -228,14 +233,13 @@ func (s *Session) findReasons() {
 	if len(report.missed) > 0 {
 		s.searchFile()
 	}
-	report.packed = make([]*entries.Entry, 0, len(report.missed))
-	report.outcomes = make([]Outcome, 0, len(report.missed))
+	report.packed = make([]packedOutcome, 0, len(report.missed))
 	for _, m := range report.missed {
 		o := Outcome{Name: m.Key.Kernel + m.Key.Bias, Reason: m.reason, Detail: m.detail}
 		if m.packed != nil {
 			o.Bytes = int64(len(m.packed.Data))
 		}
-		report.packed, report.outcomes = append(report.packed, m.packed), append(report.outcomes, o)
+		report.packed = append(report.packed, packedOutcome{o, m.packed})
 		if o.Reason.Kind() != PrivateMemory {
 			report.countOutcome(o)
 		}
@@ -308,9 +312,6 @@ type nearest struct {
 	detail string
 }
 
-// A content is what a weight is packed from.
-type content struct{ kernel, bias Digest }
-
 // A repetition counts the packings of one content.
 type repetition struct {
 	packed   Count // by this session
@@ -324,7 +325,7 @@ const grownAfter = 3
 // searchFile finds the reasons for which nothing was found, and whether the file grows at each start.
 func (s *Session) searchFile() {
 	kernels := make(map[string]*miss, len(s.report.missed)) // without a reason, linked by next
-	repeated := make(map[content]repetition, len(s.report.missed))
+	repeated := make(map[format.Hashes]repetition, len(s.report.missed))
 	for _, m := range s.report.missed {
 		if !m.named {
 			m.reason = ReasonUnnamed
@@ -334,10 +335,10 @@ func (s *Session) searchFile() {
 			m.next = kernels[m.Key.Kernel]
 			kernels[m.Key.Kernel] = m
 		}
-		if c, digested := m.content(); digested && m.isNew && m.packed != nil {
-			r := repeated[c]
+		if digests, computed, err := m.contents().Digests(); computed && err == nil && m.isNew && m.packed != nil {
+			r := repeated[digests]
 			r.packed.add(int64(len(m.packed.Data)))
-			repeated[c] = r
+			repeated[digests] = r
 		}
 	}
 	if len(kernels) == 0 && len(repeated) == 0 {
@@ -357,10 +358,9 @@ func (s *Session) searchFile() {
 		if current.Fingerprint == (Digest{}) || r.Layout != current.Fingerprint && description != current.Description {
 			return
 		}
-		c := content{r.KernelDigest, r.BiasDigest}
-		if repetition, packed := repeated[c]; packed {
+		if repetition, packed := repeated[r.Digests]; packed {
 			repetition.recorded++
-			repeated[c] = repetition
+			repeated[r.Digests] = repetition
 		}
 	})
 	missing := Reason(s.user.Empty())
@@ -379,21 +379,8 @@ func (s *Session) searchFile() {
 	s.countGrowth(repeated)
 }
 
-// content returns the digests of a weight's sources, if they are computed.
-func (w *weight) content() (c content, computed bool) {
-	d, computed, err := w.kernel.identity.Computed()
-	if !computed || err != nil {
-		return content{}, false
-	}
-	c.kernel = d
-	if w.bias != nil {
-		c.bias, computed, err = w.bias.identity.Computed()
-	}
-	return c, computed && err == nil
-}
-
 // countGrowth counts what the session packed and the file has many times, if that is most of it.
-func (s *Session) countGrowth(repeated map[content]repetition) {
+func (s *Session) countGrowth(repeated map[format.Hashes]repetition) {
 	var total, grown Count
 	for _, r := range repeated {
 		total = total.plus(r.packed)
@@ -412,8 +399,8 @@ func (w *weight) compareKey(r *format.Record, description, currentDescription st
 	k := &w.Key
 	n := nearest{score: 1}
 	sameBias := k.HasBias == r.HasBias && k.Bias == r.Bias
-	c, digested := w.content()
-	sameContent := !digested || r.KernelDigest == (Digest{}) || c == content{r.KernelDigest, r.BiasDigest}
+	digests, computed, err := w.contents().Digests()
+	sameContent := !computed || err != nil || r.Digests.Kernel == (Digest{}) || digests == r.Digests
 	for i, match := range []bool{
 		k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, sameContent, k.Layout == r.Layout, sameBias,
 	} {

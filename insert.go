@@ -292,7 +292,7 @@ func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bo
 // packedFrom describes what was packed of a weight.
 func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	packed := writer.Packed{
-		Kernel: &w.kernel.identity, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile,
+		Contents: w.contents(), Space: p.Reservation, InFile: p.kind == inFile,
 	}
 	packed.Record.Key = w.Key
 	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.copyOf != nil)

@@ -180,7 +180,7 @@ func (s *Session) weight(key lookUpKey) *weight {
 	w.Key.Kernel, w.Key.Packing = k.name, p.digest
 	if w.named && p.described && w.trusted && !p.ambiguous {
 		// Entries of sessions that are not finalized may answer: the packing identity decides the bytes.
-		w.Contents = writer.Contents{Kernel: &k.identity, Bias: w.biasContent()}
+		w.Contents = w.contents()
 	}
 	return w
 }
@@ -259,15 +259,12 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 
 // candidate returns the facts of an entry under the key of a weight.
 func (w *weight) candidate(v *writer.View) candidate {
-	r, kernel := &v.Record, &w.kernel.identity
 	k := candidate{
-		stamped: v.Kernel == nil && kernel.Stamp != Digest{} && r.KernelStamp == kernel.Stamp &&
-			(w.bias == nil || w.bias.identity.Stamp != Digest{} && r.BiasStamp == w.bias.identity.Stamp) ||
-			stampsMatch(w, v),
+		stamped:  w.stampsMatch(v),
 		content:  confirmed,
 		seed:     v.Seed,
-		variant:  r.Flags&format.Variant != 0,
-		tied:     r.Flags&format.Tied != 0,
+		variant:  v.Record.Flags&format.Variant != 0,
+		tied:     v.Record.Flags&format.Tied != 0,
 		verified: !v.Durable || v.Verified,
 	}
 	if !k.stamped {
@@ -304,7 +301,8 @@ func (s *Session) gather(w *weight, missing need, v *writer.View) {
 
 // computeDigests computes the digests to compare.
 func (s *Session) computeDigests(w *weight, v *writer.View) {
-	for _, pair := range [][2]*entries.Content{{&w.kernel.identity, v.Kernel}, {w.biasContent(), v.Bias}} {
+	c := w.contents()
+	for _, pair := range [][2]*entries.Content{{c.Kernel, v.Kernel}, {c.Bias, v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
 			continue
 		}
@@ -322,29 +320,28 @@ func (s *Session) computeDigests(w *weight, v *writer.View) {
 	}
 }
 
-// biasContent returns the content of the bias, nil without one.
-func (w *weight) biasContent() *entries.Content {
-	if w.bias == nil {
-		return nil
+// contents returns the contents of a weight that has a kernel.
+func (w *weight) contents() entries.Contents {
+	c := entries.Contents{Kernel: &w.kernel.identity}
+	if w.bias != nil {
+		c.Bias = &w.bias.identity
 	}
-	return &w.bias.identity
+	return c
 }
 
 // stampsMatch reports whether an entry's stamps are those of the session's tensors.
-func stampsMatch(w *weight, v *writer.View) bool {
-	recorded := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
-	match := func(s format.Stamps) bool {
-		return stampMatches(&w.kernel.identity, v.Kernel, s.Kernel) && stampMatches(w.biasContent(), v.Bias, s.Bias)
-	}
-	if match(recorded) {
+func (w *weight) stampsMatch(v *writer.View) bool {
+	c, r := w.contents(), &v.Record
+	switch {
+	case v.Kernel != nil:
+		return stampMatches(c.Kernel, v.Kernel, Digest{}) && stampMatches(c.Bias, v.Bias, Digest{})
+	case c.Kernel.Stamp == Digest{} || c.Bias != nil && c.Bias.Stamp == Digest{}:
+		return false
+	case c.Kernel.Stamp == r.Stamps.Kernel && (c.Bias == nil || c.Bias.Stamp == r.Stamps.Bias): // as mostly
 		return true
 	}
-	for copied := range v.Record.Copies.All() {
-		if match(copied) {
-			return true
-		}
-	}
-	return false
+	stamps, _ := c.Stamps()
+	return r.HasStamps(stamps)
 }
 
 // stampMatches compares the stamp of a tensor with that of an entry's: of a tensor in memory, or else of its record.
@@ -360,12 +357,12 @@ func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 
 // contentFact reports whether an entry was packed from the session's tensors, as far as digests are computed.
 func contentFact(w *weight, v *writer.View) fact {
-	record := &v.Record
-	kernel := tensorFact(&w.kernel.identity, v.Kernel, record.KernelStamp, record.KernelDigest)
+	c, r := w.contents(), &v.Record
+	kernel := tensorFact(c.Kernel, v.Kernel, r.Stamps.Kernel, r.Digests.Kernel)
 	if kernel != confirmed {
 		return kernel
 	}
-	return tensorFact(w.biasContent(), v.Bias, record.BiasStamp, record.BiasDigest)
+	return tensorFact(c.Bias, v.Bias, r.Stamps.Bias, r.Digests.Bias)
 }
 
 func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) fact {
@@ -395,10 +392,7 @@ func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) f
 // addRestamp records that an entry was packed from the session's tensors, although it lacks their stamps. Finalize adds
 // the stamps, unless the tensors changed meanwhile, and the next look-up need not compare.
 func (s *Session) addRestamp(w *weight, v *writer.View) {
-	r := writer.Sourced{Entry: v.Entry, Kernel: &w.kernel.identity}
-	if w.bias != nil {
-		r.Bias = &w.bias.identity
-	}
+	r := writer.Sourced{Entry: v.Entry, Contents: w.contents()}
 	if r.Needed(v) {
 		s.restamps = append(s.restamps, r)
 	}

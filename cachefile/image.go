@@ -86,7 +86,7 @@ func portable(f *File, e Entry) source {
 	r := &e.record
 	r.PackedAt, r.UsedAt = 0, 0
 	if _, sealed := r.Sealed(); !sealed {
-		r.Source, r.KernelStamp, r.BiasStamp, r.Copies = Digest{}, Digest{}, Digest{}, ""
+		r.Source, r.Stamps, r.Copies = Digest{}, format.Hashes{}, ""
 	}
 	return source{e, f}
 }
@@ -131,8 +131,8 @@ func compareKeys(a, b *format.Record) int {
 		cmp.Compare(a.FingerprintID, b.FingerprintID),
 		byBytes(a.Packing, b.Packing),
 		cmp.Compare(a.Seed, b.Seed),
-		byBytes(a.KernelDigest, b.KernelDigest),
-		byBytes(a.BiasDigest, b.BiasDigest),
+		byBytes(a.Digests.Kernel, b.Digests.Kernel),
+		byBytes(a.Digests.Bias, b.Digests.Bias),
 	)
 }
 

@@ -40,7 +40,8 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 	gaps.add(weights...)
 	for i := range gaps.records {
 		r := &gaps.records[i]
-		r.Source, r.KernelStamp, r.BiasStamp = format.Digest{1}, format.Digest{2, byte(i)}, format.Digest{3, byte(i)}
+		r.Source = format.Digest{1}
+		r.Stamps = format.Hashes{Kernel: format.Digest{2, byte(i)}, Bias: format.Digest{3, byte(i)}}
 		r.PackedAt, r.UsedAt = 77, int64(i)
 	}
 	gaps.commit(t)
@@ -158,7 +159,7 @@ func TestPayloadsThatNothingTellsApartAreVariantsOfEachOther(t *testing.T) {
 	first.commit(t)
 	another.add(weight{kernel: "k", layout: thisLayout, seed: 7, size: 200})
 	another.add(weight{kernel: "k", layout: thisLayout, seed: 8, size: 300})
-	another.records[1].KernelDigest = another.records[0].KernelDigest
+	another.records[1].Digests = another.records[0].Digests
 	another.commit(t)
 	_, b := combine(t, write(t, first.bytes()), write(t, another.bytes()))
 	for _, e := range entries(t, open(t, write(t, b))) {

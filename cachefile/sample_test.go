@@ -75,7 +75,7 @@ func (m *maker) add(ws ...weight) {
 		m.records = append(m.records, format.Record{
 			Key:  format.Key{Layout: w.layout.Fingerprint, Kernel: w.kernel, Bias: w.bias, HasBias: w.bias != ""},
 			Seed: w.seed, Flags: w.flags, Offset: uint64(offset), Size: uint64(len(p)), Sum: digest.Of(p),
-			KernelDigest: format.Digest{9, byte(i)}, PackedAt: 1000, UsedAt: 1000 + w.used,
+			Digests: format.Hashes{Kernel: format.Digest{9, byte(i)}}, PackedAt: 1000, UsedAt: 1000 + w.used,
 		})
 	}
 }

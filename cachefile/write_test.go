@@ -74,7 +74,7 @@ func TestACopyHasEqualPayloadsOfSeveralLayoutsOnce(t *testing.T) {
 		m.add(w)
 	}
 	for i := range m.records {
-		m.records[i].KernelDigest = format.Digest{byte(i)}
+		m.records[i].Digests.Kernel = format.Digest{byte(i)}
 		if i%2 == 1 {
 			m.records[i].Layout = otherLayout.Fingerprint
 		}

@@ -73,16 +73,16 @@ func (d Datatype) ByteSize(shape []int) (int, error) {
 	if slices.Contains(shape, 0) {
 		return 0, nil
 	}
-	factors := append([]int{1}, shape...)
-	if row := &factors[len(shape)]; bits < 8 {
-		*row = *row/2 + *row%2
-	} else {
-		factors = append(factors, bits/8)
+	n := max(bits/8, 1)
+	if bits < 8 && len(shape) == 0 {
+		return n, nil
 	}
-	n := 1
-	for _, f := range factors {
+	for i, dim := range shape {
+		if bits < 8 && i == len(shape)-1 {
+			dim = dim/2 + dim%2
+		}
 		var ok bool
-		if n, ok = multiply(n, f); !ok {
+		if n, ok = multiply(n, dim); !ok {
 			return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
 		}
 	}

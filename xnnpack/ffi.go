@@ -92,8 +92,8 @@ func cKnowsCPU() bool { return bool(C.xpwc_knows_cpu()) }
 func cInitializedWhenLoaded() bool { return bool(C.xpwc_initialized_when_loaded()) }
 
 func cWidenF16(n int, src, dst []byte) Status {
-	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)),
-		unsafe.Pointer(unsafe.SliceData(dst))))
+	return Status(C.xpwc_widen_f16(C.size_t(n), (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(src))),
+		(*C.float)(unsafe.Pointer(unsafe.SliceData(dst)))))
 }
 
 // pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory:

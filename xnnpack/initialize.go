@@ -122,27 +122,7 @@ func WidenF16(dst, src []byte) error {
 	if err := Initialize(); err != nil {
 		return err
 	}
-	// The kernel may read past the end of its source, which may be the end of a mapping: the last elements take a
-	// detour.
-	const tail = 64
-	n := max(len(src)/2-tail, 0)
-	if n > 0 {
-		if s := cWidenF16(n, src, dst); s != Success {
-			return check(s, op, "")
-		}
-	}
-	rest := len(src)/2 - n
-	if rest == 0 {
-		return nil
-	}
-	var in [2*tail + 2*ExtraBytes]byte
-	var out [4 * tail]byte
-	copy(in[:], src[2*n:])
-	if s := cWidenF16(rest, in[:], out[:]); s != Success {
-		return check(s, op, "")
-	}
-	copy(dst[4*n:], out[:4*rest])
-	return nil
+	return check(cWidenF16(len(src)/2, src, dst), op, "")
 }
 
 const maxInt = int(^uint(0) >> 1)

@@ -111,9 +111,29 @@ enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operat
   return xnn_define_unary(subgraph, op, &params, input, output, 0);
 }
 
-enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst) {
+static enum xnn_status widen_f16(size_t n, const void* src, void* dst) {
+  if (n == 0) {
+    return xnn_status_success;
+  }
   return xnn_run_unary_elementwise_nc(xnn_unary_convert, xnn_datatype_fp16, xnn_datatype_fp32, NULL, NULL, NULL, 0,
                                       /*batch_size=*/1, n, n, n, NULL, src, dst);
+}
+
+// The kernel may read past the end of its source, which may be the end of a mapping: the last elements take a detour.
+enum xnn_status xpwc_widen_f16(size_t n, const uint16_t* src, float* dst) {
+  enum { tail = 64 };
+  const size_t rest = n < tail ? n : tail;
+  n -= rest;
+  enum xnn_status status = widen_f16(n, src, dst);
+  uint16_t in[tail + XNN_EXTRA_BYTES] = {0};
+  float out[tail];
+  if (status != xnn_status_success || rest == 0) {
+    return status;
+  }
+  memcpy(in, src + n, rest * sizeof(*in));
+  status = widen_f16(rest, in, out);
+  memcpy(dst + n, out, rest * sizeof(*out));
+  return status;
 }
 
 #ifdef XPWC_XNNPACK_HAS_NO_BUILD_IDENTIFIER

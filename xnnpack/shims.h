@@ -26,7 +26,7 @@ enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operat
                                   uint32_t output);
 
 // n elements of IEEE half precision to single precision, on the calling thread.
-enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst);
+enum xnn_status xpwc_widen_f16(size_t n, const uint16_t* src, float* dst);
 
 // Returns the build identifier, and its size in bytes: 0 if there is none.
 const void* xpwc_xnnpack_build(size_t* size);

@@ -18,7 +18,6 @@
 
 // The probes of XNNPACK are the library's, under other names, so that a host can link both.
 #define xpwcSampleBytes xpwc_reader_sample_bytes
-#define xpwc_bare_provider_init xpwc_reader_bare_provider_init
 #define xpwc_build_identifier xpwc_reader_build_identifier
 #define xpwc_linked_abi xpwc_reader_linked_abi
 #define xpwc_pack_nodes xpwc_reader_pack_nodes

@@ -122,7 +122,7 @@ func checkCache(path string) error {
 	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
 	switch {
 	case errors.Is(err, xpwc.ErrDamaged), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
-		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+		return leftAsItIs(err)
 	case err != nil:
 		return err
 	}
@@ -171,12 +171,11 @@ func newEmbedding(s *pendingOutput, m modelfile.Weights, align int) (packOutput,
 func checkEmbedding(path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+		return leftAsItIs(err)
 	}
 	defer f.Close()
 	if _, ok := f.Lookup(safetensors.PackedName); !ok {
-		return fmt.Errorf("%s exists and has no packed weights in it; it is left as it is: "+
-			"remove it or choose another path", path)
+		return leftAsItIs(fmt.Errorf("%s exists and has no packed weights in it", path))
 	}
 	return nil
 }
@@ -302,7 +301,11 @@ func sealOf(f *cachefile.File) (digest xpwc.Digest, err error) {
 // other. A description is none of them.
 func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
 	if m.Section != "" {
-		return digestOfSection(m)
+		m, err := m.Model()
+		if err != nil {
+			return xpwc.Digest{}, err
+		}
+		return digestOfPart(m.Path, m.Offset, m.Size)
 	}
 	var digests []byte
 	for _, path := range m.Files() {
@@ -316,16 +319,10 @@ func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
 		if info.IsDir() {
 			continue
 		}
-		f, err := os.Open(path)
+		d, err := digestOfPart(path, 0, info.Size())
 		if err != nil {
 			return xpwc.Digest{}, err
 		}
-		var sum digest.Hash
-		_, err = io.Copy(&sum, f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return xpwc.Digest{}, err
-		}
-		d := sum.Sum()
 		digests = append(digests, d[:]...)
 	}
 	if digest := (xpwc.Digest{}); len(digests) == len(digest) {
@@ -334,20 +331,16 @@ func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
 	return xpwc.DigestOf(digests), nil
 }
 
-// digestOfSection returns the digest of the bytes of a model in a bundle.
-func digestOfSection(m modelfile.File) (xpwc.Digest, error) {
-	m, err := m.Model()
-	if err != nil {
-		return xpwc.Digest{}, err
-	}
-	f, err := os.Open(m.Path)
+// digestOfPart returns the digest of a part of a file.
+func digestOfPart(path string, offset, size int64) (xpwc.Digest, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return xpwc.Digest{}, err
 	}
 	defer f.Close()
 	var sum digest.Hash
-	_, err = io.Copy(&sum, io.NewSectionReader(f, m.Offset, m.Size))
-	return xpwc.Digest(sum.Sum()), err
+	_, err = io.Copy(&sum, io.NewSectionReader(f, offset, size))
+	return sum.Sum(), err
 }
 
 // A location is where a cache is: in a file of its own, or in a safetensors file.

@@ -256,11 +256,7 @@ func leftAsItIs(err error) error {
 
 // onlyCaches is replaces for cache files.
 func onlyCaches(existing *os.File) error {
-	info, err := existing.Stat()
-	if err != nil {
-		return err
-	}
-	_, err = cachefile.NewFile(existing, info.Size())
+	err := viewCache(existing, func(*cachefile.File) error { return nil })
 	if err == nil || errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
 		return nil
 	}

@@ -101,8 +101,8 @@ var forgeries = map[string]struct {
 		return slices.Delete(records, 3, 4), file
 	}, "it is missing"},
 	"a payload of other content": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
-		records[3].KernelDigest[0] ^= 1
-		records[3].KernelStamp = format.Digest{}
+		records[3].Digests.Kernel[0] ^= 1
+		records[3].Stamps.Kernel = format.Digest{}
 		return records, file
 	}, "packed from other content"},
 	besides: {func(records []format.Record, file []byte) ([]format.Record, []byte) {

@@ -31,13 +31,7 @@ func probeLayout(s *sample) error {
 func probeFamily(f packing.Family, s *sample) bool {
 	handle := cgo.NewHandle(s)
 	defer handle.Delete()
-	node := C.struct_xpwc_node{
-		op:     C.enum_xpwc_operator(f.Operator),
-		input:  C.enum_xnn_datatype(f.Input),
-		kernel: C.enum_xnn_datatype(f.Kernel),
-		bias:   C.enum_xnn_datatype(f.Bias),
-		output: C.enum_xnn_datatype(f.Output),
-	}
+	node := nodeOf(f)
 	var sides []C.size_t
 	for _, side := range sampledSides(f.Operator) {
 		sides = append(sides, C.size_t(side))
@@ -47,6 +41,17 @@ func probeFamily(f packing.Family, s *sample) bool {
 		&transposed)
 	s.transposed = bool(transposed)
 	return status == C.xnn_status_success
+}
+
+// nodeOf returns a node of a family, without its shape.
+func nodeOf(f packing.Family) C.struct_xpwc_node {
+	return C.struct_xpwc_node{
+		op:     C.enum_xpwc_operator(f.Operator),
+		input:  C.enum_xnn_datatype(f.Input),
+		kernel: C.enum_xnn_datatype(f.Kernel),
+		bias:   C.enum_xnn_datatype(f.Bias),
+		output: C.enum_xnn_datatype(f.Output),
+	}
 }
 
 // BuildIdentifier returns XNNPACK's build identifier, or else the linker's of its library; nil if it has neither.
@@ -88,21 +93,11 @@ var zeros C.struct_xpwc_zeros
 // with this number of elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
 // support it. The caller holds asking.
 func askPackedSize(g *packing.Geometry, elements uint64, scales int) size {
-	node := C.struct_xpwc_node{
-		op:              C.enum_xpwc_operator(g.Family.Operator),
-		input:           C.enum_xnn_datatype(g.Family.Input),
-		kernel:          C.enum_xnn_datatype(g.Family.Kernel),
-		bias:            C.enum_xnn_datatype(g.Family.Bias),
-		output:          C.enum_xnn_datatype(g.Family.Output),
-		dims:            C.size_t(g.Dims),
-		channel_dim:     C.size_t(g.ChannelDim),
-		block_size:      C.size_t(g.BlockSize),
-		groups:          C.uint32_t(g.Groups),
-		stride_height:   C.uint32_t(g.Stride.Height),
-		stride_width:    C.uint32_t(g.Stride.Width),
-		dilation_height: C.uint32_t(g.Dilation.Height),
-		dilation_width:  C.uint32_t(g.Dilation.Width),
-	}
+	node := nodeOf(g.Family)
+	node.dims, node.channel_dim = C.size_t(g.Dims), C.size_t(g.ChannelDim)
+	node.block_size, node.groups = C.size_t(g.BlockSize), C.uint32_t(g.Groups)
+	node.stride_height, node.stride_width = C.uint32_t(g.Stride.Height), C.uint32_t(g.Stride.Width)
+	node.dilation_height, node.dilation_width = C.uint32_t(g.Dilation.Height), C.uint32_t(g.Dilation.Width)
 	for i, n := range g.Shape[:g.Dims] {
 		node.shape[i] = C.size_t(n)
 	}

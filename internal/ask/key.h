@@ -1,7 +1,8 @@
-// XNNPACK's header, and the key of a look-up in it.
+// XNNPACK's header, and in it the key of a look-up and the provider of a weights cache.
 #ifndef XPWC_KEY_H
 #define XPWC_KEY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -67,6 +68,44 @@ static inline void xpwc_set_alias_data(
   if (xpwc_provider_has_alias_data) {
     memcpy((char*)provider + xpwc_provider_end, &alias_data, sizeof(alias_data));
   }
+}
+
+// A provider that is large enough for libraries newer than the header this was compiled against.
+struct xpwc_bare_provider {
+  struct xnn_weights_cache_provider callbacks;
+  void (*unknown[8])(void); // zero
+};
+
+static inline bool xpwc_never_finalized(void* context) {
+  (void)context;
+  return false;
+}
+
+static inline void* xpwc_offset_to_addr(void* context, size_t offset) {
+  (void)context;
+  return (void*)offset; // which is the address
+}
+
+static inline enum xnn_status xpwc_delete_nothing(void* context) {
+  (void)context;
+  return xnn_status_success;
+}
+
+// Fills in a provider that is never finalized: its runtimes are not set up.
+static inline void xpwc_bare_provider_init(
+    struct xpwc_bare_provider* provider, void* context,
+    size_t (*look_up)(void* context, const struct xnn_weights_cache_look_up_key* key),
+    void* (*reserve_space)(void* context, size_t n),
+    size_t (*look_up_or_insert)(
+        void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size)) {
+  memset(provider, 0, sizeof(*provider));
+  provider->callbacks.context = context;
+  provider->callbacks.look_up = look_up;
+  provider->callbacks.reserve_space = reserve_space;
+  provider->callbacks.look_up_or_insert = look_up_or_insert;
+  provider->callbacks.is_finalized = xpwc_never_finalized;
+  provider->callbacks.offset_to_addr = xpwc_offset_to_addr;
+  provider->callbacks.delete_cache = xpwc_delete_nothing;
 }
 
 // Returns a key's fingerprint_id, or zero where XNNPACK has none.

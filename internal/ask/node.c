@@ -286,34 +286,3 @@ enum xnn_status xpwc_pack_nodes(
   }
   return status;
 }
-
-static bool never_finalized(void* context) {
-  (void)context;
-  return false;
-}
-
-static void* no_address(void* context, size_t offset) {
-  (void)context;
-  return (void*)offset;
-}
-
-static enum xnn_status nothing_to_delete(void* context) {
-  (void)context;
-  return xnn_status_success;
-}
-
-void xpwc_bare_provider_init(
-    struct xpwc_bare_provider* provider, void* context,
-    size_t (*look_up)(void* context, const struct xnn_weights_cache_look_up_key* key),
-    void* (*reserve_space)(void* context, size_t n),
-    size_t (*look_up_or_insert)(
-        void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size)) {
-  memset(provider, 0, sizeof(*provider));
-  provider->callbacks.context = context;
-  provider->callbacks.look_up = look_up;
-  provider->callbacks.reserve_space = reserve_space;
-  provider->callbacks.look_up_or_insert = look_up_or_insert;
-  provider->callbacks.is_finalized = never_finalized;
-  provider->callbacks.offset_to_addr = no_address;
-  provider->callbacks.delete_cache = nothing_to_delete;
-}

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <xnnpack.h>
+#include "key.h"
 
 // By the numbers of package packing.
 enum xpwc_operator {
@@ -52,20 +52,6 @@ struct xpwc_content {
   const float* scales;
   const uint16_t* block_scales;
 };
-
-// A provider that is large enough for libraries newer than the header this was compiled against.
-struct xpwc_bare_provider {
-  struct xnn_weights_cache_provider callbacks;
-  void (*unknown[8])(void);
-};
-
-// Fills in a provider for a runtime that is never set up.
-void xpwc_bare_provider_init(
-    struct xpwc_bare_provider* provider, void* context,
-    size_t (*look_up)(void* context, const struct xnn_weights_cache_look_up_key* key),
-    void* (*reserve_space)(void* context, size_t n),
-    size_t (*look_up_or_insert)(
-        void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size));
 
 // Has XNNPACK create a runtime of count nodes, with the flags of the first one, and deletes it: packing calls the
 // provider as it calls a weights cache. The shapes must be valid for the operators, without zeros; otherwise

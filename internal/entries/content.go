@@ -74,9 +74,46 @@ func (c *Content) Matches(o *Content) bool {
 		(!ok || !alsoKnown || mine == theirs)
 }
 
-// Comparable reports whether the content, which may be nil, has a stamp or a digest by now.
-func (c *Content) Comparable() bool {
+// comparable reports whether the content, which may be nil, has a stamp or a digest by now.
+func (c *Content) comparable() bool {
 	return c == nil || c.Stamp != (format.Digest{}) || c.digested.Load() != nil
+}
+
+// Contents are the kernel of an entry, and its bias if it has one.
+type Contents struct{ Kernel, Bias *Content }
+
+// Match reports whether both may be the same: see Content.Matches.
+func (c Contents) Match(o Contents) bool {
+	return c.Kernel != nil && o.Kernel != nil && c.Kernel.Matches(o.Kernel) && c.Bias.Matches(o.Bias)
+}
+
+// MayMatch is Match as far as can be known without reading the other's tensors.
+func (c Contents) MayMatch(o Contents) bool {
+	return c.Match(o) && o.Kernel.comparable() && o.Bias.comparable()
+}
+
+// Stamps returns the stamps, and whether each of the tensors has one.
+func (c Contents) Stamps() (stamps format.Hashes, complete bool) {
+	stamps.Kernel = c.Kernel.Stamp
+	if c.Bias != nil {
+		stamps.Bias = c.Bias.Stamp
+	}
+	return stamps, stamps.Kernel != format.Digest{} && (c.Bias == nil || stamps.Bias != format.Digest{})
+}
+
+// Digests returns the digests, if all of them were computed. The error is one of computing them.
+func (c Contents) Digests() (digests format.Hashes, computed bool, err error) {
+	digests.Kernel, computed, err = c.Kernel.Computed()
+	if c.Bias != nil {
+		d, computedBias, biasErr := c.Bias.Computed()
+		digests.Bias, computed, err = d, computed && computedBias, errors.Join(err, biasErr)
+	}
+	return digests, computed, err
+}
+
+// MayDiffer reports whether the contents may differ from a record's: see Content.MayDiffer.
+func (c Contents) MayDiffer(r *format.Record) bool {
+	return c.Kernel.MayDiffer(r.Stamps.Kernel, r.Digests.Kernel) || c.Bias.MayDiffer(r.Stamps.Bias, r.Digests.Bias)
 }
 
 // MayDiffer reports whether the content may differ from a record's, by the stamp or, without one, by the digest.

@@ -43,8 +43,8 @@ type Entry struct {
 	OtherSeeds []uint32 // besides the record's, the seeds under which this process packed the same bytes
 
 	// What an entry was packed from, and by which session. All are nil once the session has identified it.
-	Kernel, Bias *Content
-	Packer       *Owner
+	Contents
+	Packer *Owner
 
 	Changed  bool // the generation in force has other flags, stamps or digests of it
 	Verified bool // its bytes were compared with a packing or with its checksum
@@ -155,7 +155,7 @@ func (s *Set) Supersedes(r *format.Record) bool {
 	list, _ := s.Find(&r.Key, nil)
 	for _, e := range slices.Backward(list) {
 		if e.Ready() && e.Record.Seed == r.Seed && e.Record.Source == r.Source {
-			return e.Record.KernelDigest != r.KernelDigest || e.Record.BiasDigest != r.BiasDigest
+			return e.Record.Digests != r.Digests
 		}
 	}
 	return false

@@ -25,8 +25,9 @@ type emitter struct {
 // Subgraph makes a subgraph of the part, whose external values are the inputs and, after them, the outputs. It asks the
 // loader once for each constant that a node uses. If the part is Staged, the error matches [models.ErrStaged].
 func (p Part) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
-	e := &emitter{Part: p, loader: l, ids: map[ID]ID{}, options: map[string][]xpwc.LoadOption{},
-		tensors: map[ID]xnnpack.Tensor{}}
+	usual := 2 * len(p.Steps) // values: an output of each step, and half as many kernels and biases
+	e := &emitter{Part: p, loader: l, ids: make(map[ID]ID, usual), options: map[string][]xpwc.LoadOption{},
+		tensors: make(map[ID]xnnpack.Tensor, usual)}
 	if err := fault.Try(e.emit); err != nil {
 		if e.s != nil {
 			err = errors.Join(err, e.s.Delete())
@@ -65,6 +66,9 @@ func (e *emitter) collectOptions() {
 	for name, use := range uses {
 		e.options[name] = use.options()
 	}
+	if _, uncached := e.loader.(*models.Memory); uncached { // it takes no notice of identities
+		return
+	}
 	e.eachPacking(func(kernel, _ string, id packing.Identity) {
 		e.options[kernel] = append(e.options[kernel], xpwc.PackedAs(id))
 	})
@@ -89,12 +93,16 @@ func (e *emitter) eachPacking(do func(kernel, bias string, id packing.Identity))
 		if bias != xnnpack.InvalidValue {
 			biasName, _ = e.Constant(bias)
 		}
-		fault.Wrap(func() { do(kernelName, biasName, n.Packing(e.operand)) }, "%s", s.Name)
+		operand := e.describe
+		if inputs, _ := n.Operands(); e.describe(inputs[0]).Type == xnnpack.DynamicQInt8 {
+			operand = e.withContent
+		}
+		fault.Wrap(func() { do(kernelName, biasName, n.Packing(operand)) }, "%s", s.Name)
 	}
 }
 
-// operand describes a value for the identity of a packing: with its content, if it is a constant of one dimension.
-func (e *emitter) operand(id ID) xnnpack.Tensor {
+// withContent describes a value for the identity of a packing: with its content, if it is a constant of one dimension.
+func (e *emitter) withContent(id ID) xnnpack.Tensor {
 	t := e.describe(id)
 	if e.constant(id) && len(t.Shape) == 1 {
 		e.View(func() { t.Data = e.Content(id) })

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// Stamps are the hashes of the stamps of a kernel and of its bias, in one place where a model lies.
-type Stamps struct {
+// Hashes are of a kernel and of its bias: of their stamps, in one place where a model lies, or of their contents.
+type Hashes struct {
 	Kernel Digest
 	Bias   Digest // zero without a bias
 }
@@ -22,10 +22,10 @@ const stampsSize = 2 * 16
 const MostCopies = 8
 
 // All yields the stamps.
-func (c Copies) All() iter.Seq[Stamps] {
-	return func(yield func(Stamps) bool) {
+func (c Copies) All() iter.Seq[Hashes] {
+	return func(yield func(Hashes) bool) {
 		for ; len(c) >= stampsSize; c = c[stampsSize:] {
-			if !yield(Stamps{Digest([]byte(c[:16])), Digest([]byte(c[16:stampsSize]))}) {
+			if !yield(Hashes{Digest([]byte(c[:16])), Digest([]byte(c[16:stampsSize]))}) {
 				return
 			}
 		}
@@ -37,7 +37,7 @@ func (c Copies) Len() int { return len(c) / stampsSize }
 
 // AddCopy adds the stamps of a further copy of the kernel and bias, and drops the oldest above MostCopies. It reports
 // whether the record lacked them.
-func (r *Record) AddCopy(s Stamps) bool {
+func (r *Record) AddCopy(s Hashes) bool {
 	if s.Kernel == (Digest{}) || r.HasBias && s.Bias == (Digest{}) || r.HasStamps(s) {
 		return false
 	}
@@ -48,11 +48,11 @@ func (r *Record) AddCopy(s Stamps) bool {
 	return true
 }
 
-func (s Stamps) encode() Copies { return Copies(s.Kernel[:]) + Copies(s.Bias[:]) }
+func (s Hashes) encode() Copies { return Copies(s.Kernel[:]) + Copies(s.Bias[:]) }
 
 // HasStamps reports whether the payload was packed from content that has these stamps.
-func (r *Record) HasStamps(s Stamps) bool {
-	if s == (Stamps{r.KernelStamp, r.BiasStamp}) {
+func (r *Record) HasStamps(s Hashes) bool {
+	if s == r.Stamps {
 		return true
 	}
 	for copied := range r.Copies.All() {

@@ -27,7 +27,8 @@ var (
 func sampleRecords() []format.Record {
 	record := func(offset, size uint64, seed uint32, key format.Key) format.Record {
 		return format.Record{Key: key, Seed: seed, Offset: offset, Size: size, Sum: format.Digest{byte(seed)},
-			Source: format.Digest{1}, KernelStamp: format.Digest{2}, KernelDigest: format.Digest{3, byte(seed)},
+			Source: format.Digest{1}, Stamps: format.Hashes{Kernel: format.Digest{2}},
+			Digests:  format.Hashes{Kernel: format.Digest{3, byte(seed)}},
 			PackedAt: 1_700_000_000, UsedAt: 1_800_000_000}
 	}
 	biased := func(layout format.Layout, kernel, bias string) format.Key {
@@ -45,10 +46,10 @@ func sampleRecords() []format.Record {
 	for i, name := range []string{"last.tflite", "first.tflite", "first.tflite", "first.tflite", "first.tflite"} {
 		records[i].SourceName = name
 	}
-	records[1].BiasStamp, records[1].BiasDigest = format.Digest{4}, format.Digest{5}
-	records[1].AddCopy(format.Stamps{Kernel: format.Digest{10}, Bias: format.Digest{11}})
-	records[4].AddCopy(format.Stamps{Kernel: format.Digest{12}})
-	records[4].AddCopy(format.Stamps{Kernel: format.Digest{13}})
+	records[1].Stamps.Bias, records[1].Digests.Bias = format.Digest{4}, format.Digest{5}
+	records[1].AddCopy(format.Hashes{Kernel: format.Digest{10}, Bias: format.Digest{11}})
+	records[4].AddCopy(format.Hashes{Kernel: format.Digest{12}})
+	records[4].AddCopy(format.Hashes{Kernel: format.Digest{13}})
 	records[2].Flags = format.Tied
 	records[3].Flags = format.Variant
 	records[3].Family = packing.Family{Operator: packing.FullyConnected, Input: 9, Kernel: 6, Output: 1}

@@ -108,13 +108,11 @@ type Record struct {
 	Size   uint64
 	Sum    Digest // of the payload
 
-	Source       Digest // of where the kernel comes from; zero if unknown, as the next four
-	KernelStamp  Digest
-	KernelDigest Digest // of the kernel's content
-	BiasStamp    Digest
-	BiasDigest   Digest
-	SourceName   string // of the source, for people to read; "" if unknown
-	Copies       Copies // of the model's file; see AddCopy
+	Source     Digest // of where the kernel comes from; zero if unknown, as the next two
+	Stamps     Hashes
+	Digests    Hashes // of the contents
+	SourceName string // of the source, for people to read; "" if unknown
+	Copies     Copies // of the model's file; see AddCopy
 
 	LeastSize uint64 // that the payload must have according to its packing identity; 0 without one
 
@@ -191,8 +189,7 @@ func (r *Record) Seal(model Digest, programs ...Digest) {
 	if sealed, ok := r.Sealed(); !ok || sealed != model {
 		r.Copies = ""
 	}
-	stamps := r.seal(model)
-	r.Source, r.KernelStamp, r.BiasStamp = model, stamps.Kernel, stamps.Bias
+	r.Source, r.Stamps = model, r.seal(model)
 	for _, program := range programs {
 		if stamps := r.seal(program); !r.HasStamps(stamps) {
 			r.Copies += stamps.encode()
@@ -202,12 +199,12 @@ func (r *Record) Seal(model Digest, programs ...Digest) {
 
 // Sealed returns the digest that the record was sealed with, and false if it was not.
 func (r *Record) Sealed() (model Digest, ok bool) {
-	return r.Source, r.Source != Digest{} && r.seal(r.Source) == Stamps{r.KernelStamp, r.BiasStamp}
+	return r.Source, r.Source != Digest{} && r.seal(r.Source) == r.Stamps
 }
 
 // seal returns the stamps of a record that is sealed for a digest.
-func (r *Record) seal(model Digest) Stamps {
-	stamps := Stamps{Kernel: sealOf(model, r.Kernel)}
+func (r *Record) seal(model Digest) Hashes {
+	stamps := Hashes{Kernel: sealOf(model, r.Kernel)}
 	if r.HasBias {
 		stamps.Bias = sealOf(model, r.Bias)
 	}

@@ -118,7 +118,7 @@ func newLarge(t testing.TB, n int) large {
 		}
 		for n := range max(0, 20-i) / 2 { // more than are kept
 			stamp := format.Digest{1, byte(i), byte(n)}
-			l.records[i].AddCopy(format.Stamps{Kernel: stamp, Bias: stamp})
+			l.records[i].AddCopy(format.Hashes{Kernel: stamp, Bias: stamp})
 		}
 	}
 	index, sum := encodeIndex(t, []format.Layout{layoutA, layoutB}, slices.Clone(l.records))
@@ -509,13 +509,13 @@ func TestNamesThatFitCanBeEncoded(t *testing.T) {
 func TestARecordThatIsSealedAgainKeepsTheProgramsOfItsModelAlone(t *testing.T) {
 	model, stranger, program := format.Digest{1}, format.Digest{2}, format.Digest{3}
 	r := format.Record{Key: format.Key{Kernel: "k", Bias: "b", HasBias: true}}
-	r.AddCopy(format.Stamps{Kernel: format.Digest{4}, Bias: format.Digest{5}}) // where the model was packed
+	r.AddCopy(format.Hashes{Kernel: format.Digest{4}, Bias: format.Digest{5}}) // where the model was packed
 	r.Seal(model, program)
 	sealed := r
 	require.Equal(t, 1, r.Copies.Len())
 	inProgram := r
 	inProgram.Seal(program)
-	require.True(t, r.HasStamps(format.Stamps{Kernel: inProgram.KernelStamp, Bias: inProgram.BiasStamp}))
+	require.True(t, r.HasStamps(inProgram.Stamps))
 	r.Seal(model, program)
 	require.Equal(t, sealed, r)
 	r.Seal(model)

@@ -79,12 +79,13 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			Bias: "the bias", HasBias: true},
 		Seed: 0x32, Flags: format.Tied | format.Variant, Offset: 8192, Size: 0x333, Sum: different(4),
 		Source: different(5), SourceName: "abc",
-		KernelStamp: different(6), KernelDigest: different(7), BiasStamp: different(8), BiasDigest: different(9),
+		Stamps:    format.Hashes{Kernel: different(6), Bias: different(8)},
+		Digests:   format.Hashes{Kernel: different(7), Bias: different(9)},
 		Family:    packing.Family{Operator: 11, Input: 12, Kernel: 13, Bias: 14, Output: 15},
 		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
 	}
 	original := record // of another source
-	copied := format.Stamps{Kernel: different(14), Bias: different(15)}
+	copied := format.Hashes{Kernel: different(14), Bias: different(15)}
 	record.AddCopy(copied)
 	original.Offset, original.Source, original.SourceName = 4096, different(10), "first.tflite"
 	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{original, record})
@@ -190,10 +191,10 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"length of the bias' name":           u32(8),
 			"digest of the packing identity":     record.Packing[:],
 			"source, an index":                   u32(1),
-			"hash of the kernel's stamp":         record.KernelStamp[:],
-			"digest of the kernel's content":     record.KernelDigest[:],
-			"hash of the bias' stamp":            record.BiasStamp[:],
-			"digest of the bias' content":        record.BiasDigest[:],
+			"hash of the kernel's stamp":         record.Stamps.Kernel[:],
+			"digest of the kernel's content":     record.Digests.Kernel[:],
+			"hash of the bias' stamp":            record.Stamps.Bias[:],
+			"digest of the bias' content":        record.Digests.Bias[:],
 			"when it was packed":                 u32(0x6666),
 			"when a writer last found it in use": u32(0x7777),
 			"family of the packing identity":     {11, 12, 13, 14, 15},

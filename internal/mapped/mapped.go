@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 	"unsafe"
@@ -23,11 +24,11 @@ import (
 // goroutines.
 type File struct {
 	path   string
-	stamp  string
 	offset int64 // of Data in the file
 	state  State // when it was opened
 
-	unstamped string // why it has no stamp, or ""
+	stamp     func() string // computes it once; nil without one
+	unstamped string        // why it has no stamp, if it has none
 
 	mu      sync.RWMutex // held for reading while the mapping is read
 	mapping []byte       // of the whole file; nil once closed
@@ -118,19 +119,21 @@ func newFile(f *os.File, path string, s Section) (*File, error) {
 	if s.Offset < 0 || s.Size < 0 || s.Offset > state.Size || s.Size > state.Size-s.Offset {
 		return nil, fmt.Errorf("%w: %d bytes at byte %d of %d", ErrOutside, s.Size, s.Offset, state.Size)
 	}
-	m := &File{path: path, offset: s.Offset, state: state, mapping: []byte{}, file: f}
-	if state.rests(others, clock) {
-		m.stamp = state.stamp(f.Fd(), clock)
-	}
-	if m.stamp == "" {
-		m.unstamped = state.unstamped(others, clock)
-	}
+	m := &File{path: path, offset: s.Offset, state: state, mapping: []byte{}, file: f,
+		unstamped: state.unstamped(others, clock)}
 	if size > 0 { // there are no empty mappings
 		if m.mapping, err = Map(f, 0, size, false); err != nil {
 			return nil, err
 		}
 	}
 	m.data = m.mapping[s.Offset:][:s.Size:s.Size]
+	if state.rests(others, clock) {
+		m.stamp = sync.OnceValue(func() string {
+			defer runtime.KeepAlive(f)
+			return state.stamp(f.Fd(), clock)
+		})
+		go m.stamp() // it may wait for the disk, and a model's graph is read meanwhile
+	}
 	return m, nil
 }
 
@@ -141,8 +144,14 @@ func (f *File) Path() string { return f.path }
 // in memory.
 func (f *File) Offset() int64 { return f.offset }
 
-// Stamp is what the function Stamp returned when the file was opened; it may be empty.
-func (f *File) Stamp() string { return f.stamp }
+// Stamp is what the function Stamp returned when the file was opened; it may be empty. It waits for the disk as that
+// does.
+func (f *File) Stamp() string {
+	if f.stamp == nil {
+		return ""
+	}
+	return f.stamp()
+}
 
 // Changed reports whether the content may have changed since the file was opened, as [ChangedSince] defines it. It
 // waits for a moment if it must. Another file at the path is no change. After Close the error matches [fs.ErrClosed]
@@ -262,6 +271,7 @@ func (f *File) Close() error {
 	f.mapping, f.data = nil, nil
 	var err error
 	if f.file != nil {
+		_ = f.Stamp() // which uses the descriptor
 		err = f.file.Close()
 	}
 	switch {

@@ -10,7 +10,12 @@ const (
 )
 
 // Unstamped returns why the file has no stamp, "" if it has one.
-func (f *File) Unstamped() string { return f.unstamped }
+func (f *File) Unstamped() string {
+	if f.Stamp() != "" {
+		return ""
+	}
+	return f.unstamped
+}
 
 // unstamped returns why a file in this state has no stamp.
 func (s State) unstamped(others writers, clock time.Time) string {

@@ -121,6 +121,20 @@ func LimitWhole(low, high int64) Operator {
 // IsNaN is 1 where a number is none.
 func IsNaN() Operator { return unary(func(out, in Array) { combine(NotEqual, out, in, in) }) }
 
+// IsInfinite is 1 where a number is infinite, and 0 elsewhere.
+func IsInfinite() Operator {
+	return unary(func(out, in Array) {
+		if whole(in.Element) {
+			clear(out.Data)
+			return
+		}
+		negative := New(out.Element, out.Shape...)
+		combine(EqualTo, out, in, Number(in.Element, math.Inf(1)))
+		combine(EqualTo, negative, in, Number(in.Element, math.Inf(-1)))
+		combine(Or, out, out, negative)
+	})
+}
+
 // Apply computes a function of numbers.
 func Apply(f func(x float64) float64) Operator {
 	return unary(func(out, in Array) { apply(f, out, in) })

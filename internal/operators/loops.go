@@ -93,19 +93,12 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 			return foldRow(l, in.Element, out.Data, count, in.Data, n)
 		}
 	}
-	outer, n, inner, ok := foldedBlock(in.Shape, ranked)
+	_, n, inner, ok := foldedBlock(in.Shape, ranked)
 	if ok && inner == 1 && l == loopAdd && whole(in.Element) { // a sum of floats depends on their order
 		clear(out.Data)
 		return foldRow(l, in.Element, out.Data, count, in.Data, n)
 	}
-	if ok && inner > 1 {
-		for o := range outer {
-			src, dst := in.Data[o*n*inner*size:][:n*inner*size], out.Data[o*inner*size:][:inner*size]
-			row := copy(dst, src)
-			if !foldColumns(l, in.Element, dst, n-1, src[row:], inner) {
-				return false
-			}
-		}
+	if foldBlocks(l, out, in, ranked) {
 		return true
 	}
 	begun := make([]bool, count)
@@ -125,6 +118,23 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 			combineRow(l, in.Element, dst, dst, 1, src, 1, n)
 		}
 	})
+	return true
+}
+
+// foldBlocks reduces columns of blocks, see [foldedBlock]. It returns false if they are none, or there is no loop.
+func foldBlocks(l loop, out, in Array, ranked []int) bool {
+	outer, n, inner, ok := foldedBlock(in.Shape, ranked)
+	if !ok || inner <= 1 || !inPlace(out, in) {
+		return false
+	}
+	size := in.Element.Size()
+	for o := range outer {
+		src, dst := in.Data[o*n*inner*size:][:n*inner*size], out.Data[o*inner*size:][:inner*size]
+		row := copy(dst, src)
+		if !foldColumns(l, in.Element, dst, n-1, src[row:], inner) {
+			return false
+		}
+	}
 	return true
 }
 

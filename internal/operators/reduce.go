@@ -160,13 +160,23 @@ func addRows[T number](dst, src []T) {
 	}
 }
 
-// reduceTruths reduces booleans by [And] or [Or], as far as the result is open.
+// reduceTruths reduces booleans by [And] or [Or].
 func reduceTruths(o Operation, out, in Array, ranked []int) {
-	ends := o.Whole(0, 1) // a boolean that decides: 1 for Or, 0 for And
 	truths := out
 	if out.Element != models.Bool {
 		truths = New(models.Bool, out.Shape...)
 	}
+	if !foldBlocks(o.loop, truths, in, ranked) {
+		decideTruths(o, truths, in, ranked)
+	}
+	if out.Element != models.Bool {
+		cast(out, truths)
+	}
+}
+
+// decideTruths reduces booleans by [And] or [Or], as far as the result is open.
+func decideTruths(o Operation, truths, in Array, ranked []int) {
+	ends := o.Whole(0, 1) // a boolean that decides: 1 for Or, 0 for And
 	repeat(truths.Data, []byte{byte(1 - ends)})
 	open := len(truths.Data)
 	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
@@ -187,9 +197,6 @@ func reduceTruths(o Operation, out, in Array, ranked []int) {
 			}
 		}
 	})
-	if out.Element != models.Bool {
-		cast(out, truths)
-	}
 }
 
 // decided reports whether any of some booleans is true, or false.

@@ -13,22 +13,8 @@ import (
 type claim struct {
 	key      format.Key
 	seed     uint32
-	contents Contents
+	contents entries.Contents
 	released chan struct{} // closed when the entry was inserted, or will not be
-}
-
-// Contents are the kernel of an entry, and its bias if it has one.
-type Contents struct{ Kernel, Bias *entries.Content }
-
-// match reports whether both may be the same: see entries.Content.Matches.
-func (c Contents) match(o Contents) bool {
-	return c.Kernel != nil && o.Kernel != nil && c.Kernel.Matches(o.Kernel) && c.Bias.Matches(o.Bias)
-}
-
-// mayMatch reports whether an entry, which is not identified, may have been packed from them, as far as can be known
-// without reading its tensors.
-func (c Contents) mayMatch(e *entries.Entry) bool {
-	return c.match(Contents{e.Kernel, e.Bias}) && e.Kernel.Comparable() && e.Bias.Comparable()
 }
 
 // Await waits until another session gives up its claim on the entry of a query, at most Options.Wait. It returns false
@@ -93,7 +79,7 @@ func (u *User) claimedLocked(q *Query) *claim {
 	}
 	for user := range u.w.users {
 		c := user.claim
-		if user != u && c != nil && c.key == q.Key && c.seed == q.Seed && c.contents.match(q.Contents) {
+		if user != u && c != nil && c.key == q.Key && c.seed == q.Seed && c.contents.Match(q.Contents) {
 			return c
 		}
 	}

@@ -264,30 +264,17 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		sum  format.Digest
 		size uint64
 	}
-	type pair struct {
-		content
-		key format.Key
-	}
-	first := make(map[content]*format.Key, len(added)) // nil while nothing is stored
-	further := map[pair]bool{}
-	store := func(r *format.Record) (duplicate bool) {
-		c := content{r.Sum, r.Size}
-		key, isNew := first[c]
-		if key == nil {
-			if isNew {
-				first[c] = &r.Key
-			}
-			return false
-		}
-		p := pair{c, r.Key}
-		if *key == r.Key || further[p] {
-			return false
-		}
-		further[p] = true
-		return true
-	}
+	keys := make(map[content]map[format.Key]bool, len(added)) // under which the content of new payloads is stored
 	for i := range added {
-		first[content{added[i].Sum, added[i].Size}] = nil
+		keys[content{added[i].Sum, added[i].Size}] = map[format.Key]bool{}
+	}
+	store := func(r *format.Record) (duplicate bool) {
+		stored := keys[content{r.Sum, r.Size}]
+		if stored == nil || stored[r.Key] {
+			return false
+		}
+		stored[r.Key] = true
+		return len(stored) > 1
 	}
 	for i := range stored {
 		store(&stored[i])
@@ -327,9 +314,8 @@ func (c *choice) applyLocked(e *entries.Entry, r *format.Record, unixTime int64)
 		rec := &e.Record
 		r.Flags |= rec.Flags
 		r.Source, r.SourceName = rec.Source, rec.SourceName
-		listed := format.Stamps{Kernel: r.KernelStamp, Bias: r.BiasStamp} // which another process may have written
-		r.KernelStamp, r.KernelDigest = rec.KernelStamp, rec.KernelDigest
-		r.BiasStamp, r.BiasDigest = rec.BiasStamp, rec.BiasDigest
+		listed := r.Stamps // which another process may have written
+		r.Stamps, r.Digests = rec.Stamps, rec.Digests
 		for s := range rec.Copies.All() {
 			r.AddCopy(s)
 		}

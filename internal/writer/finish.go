@@ -2,7 +2,6 @@ package writer
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,7 +16,7 @@ func (u *User) PackedEntries() (owned []Sourced) {
 	owned = make([]Sourced, 0, len(u.owner.Used))
 	for _, e := range u.owner.Used {
 		if e.Packer == &u.owner {
-			owned = append(owned, Sourced{e, e.Kernel, e.Bias})
+			owned = append(owned, Sourced{e, e.Contents})
 		}
 	}
 	return owned
@@ -25,8 +24,8 @@ func (u *User) PackedEntries() (owned []Sourced) {
 
 // A Sourced is an entry with the tensors that it was packed from. Its record may lack their stamps.
 type Sourced struct {
-	Entry        *entries.Entry
-	Kernel, Bias *entries.Content
+	Entry *entries.Entry
+	entries.Contents
 }
 
 // An Ending is the result of a session's packing. All digests are computed.
@@ -94,16 +93,11 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 	if e.Packer != &u.owner {
 		return nil // found in the cache, or packed by another session
 	}
-	kernel, bias, r := e.Kernel, e.Bias, &e.Record
-	digest, _, err := kernel.Computed()
-	r.Source, r.SourceName = kernel.Origin.Source, kernel.Origin.Name
-	r.KernelStamp, r.KernelDigest = kernel.Stamp, digest
-	if bias != nil {
-		digest, _, biasErr := bias.Computed()
-		r.BiasStamp, r.BiasDigest = bias.Stamp, digest
-		err = errors.Join(err, biasErr)
-	}
-	e.Kernel, e.Bias, e.Packer = nil, nil, nil
+	digests, _, err := e.Digests()
+	r, origin := &e.Record, e.Kernel.Origin
+	r.Source, r.SourceName, r.Digests = origin.Source, origin.Name, digests
+	r.Stamps, _ = e.Stamps()
+	e.Contents, e.Packer = entries.Contents{}, nil
 	if err != nil {
 		e.Withhold(err) // its source is unknown
 	}
@@ -116,27 +110,16 @@ func (r *Sourced) Needed(v *View) bool {
 }
 
 func (r *Sourced) differs(rec *format.Record) bool {
-	stamps, stamped := r.stamps()
+	stamps, stamped := r.Stamps()
 	switch origin := r.Kernel.Origin.Source; {
 	case rec.Source == format.Digest{} && origin != format.Digest{}:
 		return true
 	case stamped && rec.HasStamps(stamps):
 		return false
 	case rec.Source == origin:
-		return r.Kernel.MayDiffer(rec.KernelStamp, rec.KernelDigest) || r.Bias.MayDiffer(rec.BiasStamp, rec.BiasDigest)
+		return r.MayDiffer(rec)
 	}
 	return stamped
-}
-
-// stamps returns the stamps of the tensors, and whether all of them have one.
-func (r *Sourced) stamps() (s format.Stamps, complete bool) {
-	s.Kernel = r.Kernel.Stamp
-	complete = s.Kernel != format.Digest{}
-	if r.Bias != nil {
-		s.Bias = r.Bias.Stamp
-		complete = complete && s.Bias != format.Digest{}
-	}
-	return s, complete
 }
 
 // restampLocked updates an entry's stamps and digests from tensors whose digests are computed. It adds the stamps of
@@ -147,14 +130,15 @@ func (w *Writer) restampLocked(r *Sourced) {
 	if e.Kernel != nil || e.Reason != "" || !r.differs(rec) {
 		return
 	}
-	origin, old := r.Kernel.Origin, format.Stamps{Kernel: rec.KernelStamp, Bias: rec.BiasStamp}
+	origin, old := r.Kernel.Origin, rec.Stamps
 	switch {
 	case rec.Source == origin.Source:
 	case rec.Source == format.Digest{}: // what was packed elsewhere (package registry) is this source's from now on
 		rec.Source, rec.SourceName = origin.Source, origin.Name
 		e.Changed, w.dirty = true, true
 	default:
-		if stamps, _ := r.stamps(); bothRead(r) && rec.AddCopy(stamps) {
+		_, read, err := r.Digests()
+		if stamps, _ := r.Stamps(); read && err == nil && rec.AddCopy(stamps) {
 			e.Changed, w.dirty = true, true
 		}
 		return
@@ -170,19 +154,7 @@ func (w *Writer) restampLocked(r *Sourced) {
 		*stamp, *digest = c.Stamp, d
 		e.Changed, w.dirty = true, true
 	}
-	update(r.Kernel, &rec.KernelStamp, &rec.KernelDigest)
-	update(r.Bias, &rec.BiasStamp, &rec.BiasDigest)
+	update(r.Kernel, &rec.Stamps.Kernel, &rec.Digests.Kernel)
+	update(r.Bias, &rec.Stamps.Bias, &rec.Digests.Bias)
 	rec.AddCopy(old)
-}
-
-// bothRead reports whether the tensors could be read.
-func bothRead(r *Sourced) bool {
-	read := func(c *entries.Content) bool {
-		if c == nil {
-			return true
-		}
-		_, ok, err := c.Computed()
-		return ok && err == nil
-	}
-	return read(r.Kernel) && read(r.Bias)
 }

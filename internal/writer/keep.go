@@ -18,11 +18,11 @@ func SumMatches(e *entries.Entry) bool {
 
 // Packed is a packing that is to become an entry.
 type Packed struct {
-	Record       format.Record // without the fields that identify it
-	Kernel, Bias *entries.Content
-	Space        store.Reservation
-	InFile       bool   // otherwise in private memory
-	Reason       string // why it is private, or ""
+	entries.Contents
+	Record format.Record // without the fields that identify it
+	Space  store.Reservation
+	InFile bool   // otherwise in private memory
+	Reason string // why it is private, or ""
 }
 
 // An Action is what Insert does with a stored entry of the same key.
@@ -103,7 +103,7 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e := &entries.Entry{
 		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
-		Kernel: p.Kernel, Bias: p.Bias, Packer: &u.owner, Verified: true, Sized: true,
+		Contents: p.Contents, Packer: &u.owner, Verified: true, Sized: true,
 	}
 	e.Record.Key, e.Record.Seed = q.Key, q.Seed
 	if p.InFile {

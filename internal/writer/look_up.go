@@ -16,7 +16,7 @@ type Query struct {
 	Seed uint32
 
 	// Contents are the session's tensors. With them, entries of sessions that are not finalized may answer.
-	Contents Contents
+	Contents entries.Contents
 
 	complete *format.Index // all its records under the key are in memory
 }
@@ -26,9 +26,9 @@ func (q *Query) SetLayout(layout format.Digest) { q.Key.Layout, q.complete = lay
 
 // A View is a copy of an entry's facts. They may change once it is returned.
 type View struct {
-	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // the sources, until the record has them
-	Record       format.Record
+	Entry            *entries.Entry
+	Record           format.Record
+	entries.Contents // the sources, until the record has them
 
 	Pending  bool // another session, not yet finalized, packed it: Kernel and Bias must not be read
 	Seed     bool // XNNPACK packs its bytes under the seed of the query
@@ -67,11 +67,11 @@ func (u *User) viewsLocked(dst []View, q *Query, pending bool) ([]View, *format.
 	}
 	for _, e := range list {
 		unfinished := e.Packer != nil && e.Packer != &u.owner
-		if !e.Usable(id) || unfinished && !pending && !q.Contents.mayMatch(e) {
+		if !e.Usable(id) || unfinished && !pending && !q.Contents.MayMatch(e.Contents) {
 			continue
 		}
 		dst = append(dst, View{
-			Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: unfinished,
+			Entry: e, Contents: e.Contents, Record: e.Record, Pending: unfinished,
 			Seed:    e.Record.Seed == q.Seed || slices.Contains(e.OtherSeeds, q.Seed),
 			Durable: e.State == entries.Durable, Verified: e.Verified, Sized: e.Sized,
 		})

@@ -79,7 +79,7 @@ func TestAHandleIsClosedTwiceAtOnce(t *testing.T) {
 // Save returns although another session goes on packing large weights.
 func TestACommitWaitsForNoSumOfASessionThatStillPacks(t *testing.T) {
 	w, h := newWriter(t)
-	packing := &entries.Entry{Kernel: &entries.Content{}, Packer: &entries.Owner{}}
+	packing := &entries.Entry{Contents: entries.Contents{Kernel: &entries.Content{}}, Packer: &entries.Owner{}}
 	w.summing[packing] = true
 	require.NoError(t, h.Save())
 	delete(w.summing, packing)
@@ -187,7 +187,7 @@ func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	require.Empty(t, reason)
 	space, err := u.Reserve(64, uint64(len(name)))
 	require.NoError(t, err)
-	p := Packed{Kernel: content(stamp), Space: space, InFile: true}
+	p := Packed{Contents: entries.Contents{Kernel: content(stamp)}, Space: space, InFile: true}
 	e, created := u.Insert(look(t, u, name), &p, nil, nil)
 	require.True(t, created)
 	return e
@@ -228,11 +228,11 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	_, secondHandle := openWriter(t, w.options.Path) // the model was written anew meanwhile
 	second, err := secondHandle.NewUser()
 	require.NoError(t, err)
-	second.Finish(Ending{Restamps: []Sourced{{Entry: use(t, second, "shared"), Kernel: content(2)}}})
+	second.Finish(Ending{Restamps: []Sourced{{use(t, second, "shared"), entries.Contents{Kernel: content(2)}}}})
 	second.Close()
 	_, err = secondHandle.Close()
 	require.NoError(t, err)
-	require.Equal(t, format.Digest{2}, record(t, w.options.Path, "shared").KernelStamp)
+	require.Equal(t, format.Digest{2}, record(t, w.options.Path, "shared").Stamps.Kernel)
 
 	next, err := h.NewUser()
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	next.Finish(Ending{})
 	require.NoError(t, h.Save())
 	rec := record(t, w.options.Path, "shared")
-	require.Equal(t, format.Digest{2}, rec.KernelStamp)
+	require.Equal(t, format.Digest{2}, rec.Stamps.Kernel)
 	require.NotZero(t, rec.Flags&format.Variant)
 	u.Close()
 	next.Close()

@@ -3,7 +3,6 @@ package executorch
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"xpwc/internal/fault"
@@ -114,7 +113,7 @@ var kernels = map[string]operatorRow{
 	"aten::index.Tensor_out":                          {inGo: (*invocation).indexed},
 	"aten::index_put.out":                             {inGo: (*invocation).indexPut},
 	"aten::index_select.out":                          {inGo: (*invocation).indexSelect},
-	"aten::isinf.out":                                 testRow(func(x float64) bool { return math.IsInf(x, 0) }),
+	"aten::isinf.out":                                 hostedRow(operators.IsInfinite(), 0),
 	"aten::isnan.out":                                 hostedRow(operators.IsNaN(), 0),
 	"aten::le.Scalar_out":                             comparisonRow(operators.LessOrEqual),
 	"aten::le.Tensor_out":                             comparisonRow(operators.LessOrEqual),

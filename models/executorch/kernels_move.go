@@ -404,6 +404,7 @@ func (c *invocation) copyTensor() {
 	in, out := &c.plan.values[source], &c.plan.values[target]
 	if slices.IsSorted(permutation) && in.constant != nil && out.constant == nil && slices.Equal(x.shape, y.shape) {
 		out.constant = in.constant
+		c.useValue(target)
 		return
 	}
 	c.permuted(source, target, permutation)

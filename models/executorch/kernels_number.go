@@ -174,6 +174,7 @@ func (c *invocation) constantResult(number float64) {
 	filled := c.filledConstant(t.shape, number, c.plan.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
 	v := &c.plan.values[id]
 	v.typed, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
+	c.useValue(xnnpack.ValueID(id))
 }
 
 // full plans that argument i, a number, is everywhere.

@@ -64,16 +64,6 @@ func (c *invocation) logit() {
 	}), 0)
 }
 
-// testRow returns the row of a condition of each number.
-func testRow(f func(x float64) bool) operatorRow {
-	return hostedRow(operators.Apply(func(x float64) float64 {
-		if f(x) {
-			return 1
-		}
-		return 0
-	}), 0)
-}
-
 // bitsRow returns the row of an operation on the bits of integers.
 func bitsRow(o operators.Operation) operatorRow {
 	return operatorRow{inGo: func(c *invocation) {

@@ -160,6 +160,9 @@ func (p *planner) available(i xnnpack.ValueID) {
 		product(src.tensor.Shape) != product(v.tensor.Shape) {
 		fault.Check(missing)
 	}
+	if v.constant = p.plan.values[prev].constant; v.constant != nil {
+		return
+	}
 	src := p.current(int(prev) - p.base)
 	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: src, Output: i}))
 }

@@ -66,8 +66,8 @@ func booleans() kind {
 		},
 		take: func(src *xnnpack.Buffer, n int, dst any) any {
 			values, out := room[bool](dst, n)
-			for i := range values {
-				values[i] = src.Bytes()[i] != 0
+			for i, b := range src.Bytes()[:n] {
+				values[i] = b != 0
 			}
 			return out
 		},

@@ -220,9 +220,9 @@ func (c *call) define(i int, shape ...int) {
 	c.defined = append(c.defined, i)
 }
 
-// alias makes output i a constant that is not in the file as such.
+// alias makes output i a constant that was derived for it, which gets its name.
 func (c *call) alias(i int, k *constant) {
-	k = k.derived(c.outputTensor(i).name, func(*constant) {})
+	k.name = c.outputTensor(i).name
 	c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	c.defined = append(c.defined, i)
 }

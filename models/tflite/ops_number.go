@@ -170,7 +170,7 @@ func planDensify(c *call) {
 	if out := c.outputTensor(0); out.dtype != in.dtype {
 		malformed("an output of type %v for an input of type %v", out.dtype, in.dtype)
 	}
-	c.alias(0, in.constant)
+	c.alias(0, in.constant.derived("", func(*constant) {}))
 }
 
 // reduction returns along which dimensions of a shape operand 1 and the options reduce, and whether they are kept.

@@ -283,8 +283,11 @@ func readBuffers(file []byte, model flatbuf.Table) (buffers []flatbuf.Span) {
 	return buffers
 }
 
-// usualTensors bounds the memory that a subgraph's tensors get before they are read.
-const usualTensors = 1 << 13
+// These bound the memory that a subgraph's tensors and operators get before they are read.
+const (
+	usualTensors   = 1 << 13
+	usualOperators = 1 << 12
+)
 
 func (p *parser) readTensors(subgraph flatbuf.Table) {
 	tables := subgraph.Tables(subgraphTensors)
@@ -412,7 +415,9 @@ func (p *parser) indices(b *body, raw []int32, role string, optional bool) []int
 }
 
 func (p *parser) readOperators(b *body, subgraph flatbuf.Table) {
-	for i, t := range subgraph.Tables(subgraphOperators).All() {
+	tables := subgraph.Tables(subgraphOperators)
+	b.operators = make([]operator, 0, min(tables.Len(), usualOperators))
+	for i, t := range tables.All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
 		if newer := t.Table(operatorOptions2); newer.Present() {
 			op.options = newer

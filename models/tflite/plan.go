@@ -27,7 +27,7 @@ type plan struct {
 	byName    map[string]*constant
 	derived   map[string]*constant
 	internal  map[*constant]flow.ID // those inside
-	names     map[string]bool       // of tensors
+	names     map[string]bool       // of tensors; nil until one is asked for, see taken
 	first     map[stored]string     // the name of the first tensor that has these bytes
 	folded    int                   // bytes of constants that were computed
 	read      flow.Constants        // by Go at a run
@@ -74,8 +74,7 @@ func constantElements(shape []int) (int, error) {
 
 func newPlan(g *graph, file []byte) *plan {
 	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), internal: map[*constant]flow.ID{},
-		byName: map[string]*constant{}, derived: map[string]*constant{}, names: map[string]bool{},
-		first: map[stored]string{}}
+		byName: map[string]*constant{}, derived: map[string]*constant{}, first: map[stored]string{}}
 	p.readNames()
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
 		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))

@@ -300,11 +300,11 @@ func (n *inliner) repeat(t int) int {
 
 // tensor adds a tensor to the graph, under a name that none has.
 func (n *inliner) tensor(original tensor) int {
-	names, name := n.names, fmt.Sprintf("%s@%d", original.name, len(n.graph.tensors))
-	for names[name] {
+	name := fmt.Sprintf("%s@%d", original.name, len(n.graph.tensors))
+	for n.taken(name) {
 		name += "@"
 	}
-	names[name], original.name = true, name
+	n.names[name], original.name = true, name
 	n.graph.tensors, n.values = append(n.graph.tensors, original), append(n.values, value{})
 	return len(n.values) - 1
 }

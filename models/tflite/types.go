@@ -42,6 +42,10 @@ func (t elementType) isBytes() bool { return t == typeInt8 || t == typeUint8 }
 // describe returns the description for XNNPACK of a tensor of this name, type and shape.
 func describe(name string, t elementType, q quantization, shape []int) (out xnnpack.Tensor) {
 	out.Name, out.Shape = name, shape
+	if t == typeFloat32 {
+		out.Type = xnnpack.Float32
+		return out
+	}
 	fault.Wrap(func() { out.Type, out.Quantization = datatype(t, q, shape) }, "%q", name)
 	return out
 }

@@ -143,7 +143,7 @@ func (p *plan) derive(k *constant) *constant {
 		if got != nil && reflect.DeepEqual(got.quant, k.quant) && slices.Equal(got.shape, k.shape) {
 			return got
 		}
-		if got == nil && !p.names[k.name] {
+		if got == nil && !p.taken(k.name) {
 			break
 		}
 		k.name += "#" // equal bytes can have two scales
@@ -167,11 +167,21 @@ func (p *plan) firstName(t *tensor) string {
 	return p.first[stored{t.data, t.dtype}]
 }
 
-// readNames notes the names of all tensors, and which of them is the first that has its bytes.
+// taken reports whether a tensor has this name.
+func (p *plan) taken(name string) bool {
+	if p.names == nil {
+		p.names = make(map[string]bool, len(p.graph.tensors))
+		for i := range p.graph.tensors {
+			p.names[p.graph.tensors[i].name] = true
+		}
+	}
+	return p.names[name]
+}
+
+// readNames notes the name of the first tensor that has its bytes.
 func (p *plan) readNames() {
 	for i := range p.graph.tensors {
 		t := &p.graph.tensors[i]
-		p.names[t.name] = true
 		key := stored{t.data, t.dtype}
 		if _, ok := p.first[key]; !ok && t.data.Size > 0 && t.sparsity == nil {
 			p.first[key] = t.name

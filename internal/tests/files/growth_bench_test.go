@@ -80,14 +80,14 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 		payload := payloads[i*format.Alignment:][:tinyBytes]
 		copy(payload, m.bytes(i))
 		records[i] = format.Record{
-			Key:          format.Key{Layout: layout.Fingerprint, Kernel: m.names[i]},
-			Seed:         1,
-			Offset:       uint64(format.HeaderSize + i*format.Alignment),
-			Size:         tinyBytes,
-			Sum:          digest.Of(payload),
-			Source:       digest.OfStrings("/models/tiny"),
-			KernelStamp:  digest.OfStrings("/models/tiny", m.names[i]),
-			KernelDigest: xpwc.DigestOf(m.bytes(i)),
+			Key:     format.Key{Layout: layout.Fingerprint, Kernel: m.names[i]},
+			Seed:    1,
+			Offset:  uint64(format.HeaderSize + i*format.Alignment),
+			Size:    tinyBytes,
+			Sum:     digest.Of(payload),
+			Source:  digest.OfStrings("/models/tiny"),
+			Stamps:  format.Hashes{Kernel: digest.OfStrings("/models/tiny", m.names[i])},
+			Digests: format.Hashes{Kernel: xpwc.DigestOf(m.bytes(i))},
 		}
 	}
 	path = harness.Path(t)

@@ -230,8 +230,8 @@ func TestADeconvolutionIsMatchedByItsBytes(t *testing.T) {
 			t.Run("the file has them of another content", func(t *testing.T) {
 				dir := copied(t)
 				changeIndex(t, filepath.Join(dir, "cache"), func(_ []format.Layout, records []format.Record) {
-					records[0].KernelDigest[0] ^= 1
-					records[0].KernelStamp = format.Digest{}
+					records[0].Digests.Kernel[0] ^= 1
+					records[0].Stamps.Kernel = format.Digest{}
 				})
 				run(t, dir, "XPWC_TEST_READ_ONLY=1") // it would note what they are of, and ask for that
 			})

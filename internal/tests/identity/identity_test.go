@@ -455,7 +455,7 @@ func TestTheLayoutFingerprintDistinguishesPackings(t *testing.T) {
 		sums := map[packed]map[format.Digest]bool{}
 		for i := range index.Len() {
 			r := harness.Record(t, index, i)
-			key := packed{r.KernelDigest, r.BiasDigest, r.Packing, r.Seed, r.Size}
+			key := packed{r.Digests.Kernel, r.Digests.Bias, r.Packing, r.Seed, r.Size}
 			if sums[key] == nil {
 				sums[key] = map[format.Digest]bool{}
 			}
