@@ -262,6 +262,7 @@ func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 
 // Close unmaps the file. Closing twice is harmless.
 func (f *File) Close() error {
+	f.Stamp() // which uses the descriptor, and may wait
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.data == nil {
@@ -271,7 +272,6 @@ func (f *File) Close() error {
 	f.mapping, f.data = nil, nil
 	var err error
 	if f.file != nil {
-		_ = f.Stamp() // which uses the descriptor
 		err = f.file.Close()
 	}
 	switch {
