@@ -36,6 +36,17 @@ func TestQuantizingToInt16KeepsWhatIsInItsRange(t *testing.T) {
 	require.Equal(t, []float32{-32, 0.5, 32 - 1.0/1024}, got)
 }
 
+func TestASumOfInt16OverAllDimensionsIsANumberWithinItsRange(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		b := single(blueOp{code: "SUM", options: fields{reducerKeepDims: keep}}, []int{2, 3},
+			int32Tensor("axes", []int{2}, 0, 1))
+		b.tensors[0], b.tensors[2] = int16Tensor("in", 0.5, 2, 3), int16Tensor("out", 0.5)
+		m := openModel(t, save(t, b.bytes()))
+		require.Equal(t, []float32{10.5}, modeltest.Run(t, m, []float32{1, 2, 3, 4, 5, -4.5})[0])
+		require.Equal(t, []float32{16383.5}, modeltest.Run(t, m, []float32{9000, 9000, 0, 0, 0, 0})[0])
+	}
+}
+
 func TestConstantsOfInt16WithEqualBytesAndOtherScalesAreDifferent(t *testing.T) {
 	b := blueprint{inputs: []int{0}, outputs: []int{2, 4}, tensors: []blueTensor{int16Tensor("in", 1, 2),
 		quantizedTensor("a", typeInt16, []int{2}, 0, 0, []float32{1}, []float32{3, 5}), int16Tensor("x", 1, 2),

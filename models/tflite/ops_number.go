@@ -199,7 +199,7 @@ func (c *call) reduced() (in *value, axes, shape []int, keep bool) {
 // planReduce plans MEAN and SUM over constant axes.
 func planReduce(op xnnpack.ReduceOperator) func(*call) {
 	return func(c *call) {
-		_, axes, _, keep := c.reduced()
+		_, axes, shape, keep := c.reduced()
 		if len(axes) == 0 {
 			c.copies()
 			return
@@ -210,9 +210,11 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 			return
 		}
 		// TensorFlow's converter gives a sum the scale of its terms, so LiteRT's sums end at the limits of int16.
-		node.Output = c.Inside(c.outputID(0))
+		node.Output, node.KeepDims = c.Inside(c.outputID(0)), true // a value inside has dimensions
+		limited := c.Inside(c.outputID(0))
 		c.Add(flow.StaticReduce(node))
-		c.unaryNode(c.withinInt16(), node.Output, c.outputID(0))
+		c.unaryNode(c.withinInt16(), node.Output, limited)
+		c.shaped(limited, c.outputID(0), shape)
 	}
 }
 
