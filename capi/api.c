@@ -123,7 +123,7 @@ xpwc_status xpwc_session_load(
 
 // The host's struct may be shorter or longer than the library's: see xpwc_read_struct.
 xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats) {
-  const bool valid = stats != NULL && xpwc_valid_struct_size(stats->struct_size);
+  const bool valid = stats != NULL && stats->struct_size >= sizeof(size_t) && stats->struct_size <= xpwc_greatest_struct;
   struct xpwc_stats all = {0};
   const size_t size = valid ? stats->struct_size : 0, covered = size < sizeof(all) ? size : sizeof(all);
   if (valid) {

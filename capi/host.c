@@ -104,12 +104,8 @@ char** xpwc_strings_new(size_t count, size_t bytes, char** text) {
   return strings;
 }
 
-bool xpwc_valid_struct_size(size_t size) {
-  return size >= sizeof(size_t) && size <= xpwc_greatest_struct && size % sizeof(size_t) == 0;
-}
-
 bool xpwc_read_struct(void* dst, size_t dst_size, const void* src, size_t src_size) {
-  if (!xpwc_valid_struct_size(src_size)) {
+  if (src_size < sizeof(size_t) || src_size > xpwc_greatest_struct) {
     return false;
   }
   for (size_t i = dst_size; i < src_size; i++) {

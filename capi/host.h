@@ -19,9 +19,6 @@ typedef const void* xpwc_const_pointer;
 // The largest struct_size. It detects sizes that were never set.
 enum { xpwc_greatest_struct = 4096 };
 
-// Reports whether a host's struct may have this size: one that ends within a member, such as a pointer, is none.
-bool xpwc_valid_struct_size(size_t size);
-
 // Copies a host's struct of src_size bytes into the library's of dst_size bytes; missing members become zero. Structs
 // of other versions are longer or shorter. Returns false if src_size is invalid or a member that the library does not
 // know is not zero.
