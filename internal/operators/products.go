@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Products multiplies matrices of the first input, of shape [..., m, k], by those of the second, of shape [..., k, n].
-// Alpha times a product, plus beta times a third input that is broadcast to it, is the output: integers if that has
-// them. Sums of other numbers are in double precision.
+// Products multiplies matrices [..., m, k] of the first input by matrices [..., k, n] of the second. The output is
+// alpha times the product, plus beta times a third input, if there is one, which is broadcast. Integers are summed as
+// integers, other numbers in double precision.
 func Products(alpha, beta float64) Operator {
 	return func(shapes [][]int) Kernel {
 		a, b, rank := shapes[0], shapes[1], len(shapes[0])
@@ -19,8 +19,8 @@ func Products(alpha, beta float64) Operator {
 	}
 }
 
-// Linear multiplies rows of the first input, of shape [..., k], by those of the second, weights of shape [n, k], and
-// adds a third input, if there is one. See [Products].
+// Linear multiplies rows [..., k] of the first input by the second, weights of shape [n, k], and adds a third input, if
+// there is one. See [Products].
 func Linear() Operator {
 	return func(shapes [][]int) Kernel {
 		x, w, rank := shapes[0], shapes[1], len(shapes[0])
@@ -39,7 +39,7 @@ type matrixSize struct{ rows, depth, columns int }
 // apart, and in a row across.
 func products(shape []int, addends [][]int, size matrixSize, down, across int, alpha, beta float64) Kernel {
 	for _, addend := range addends {
-		if all, ok := Broadcast(addend, shape); !ok || !slices.Equal(all, shape) {
+		if joint, ok := Broadcast(addend, shape); !ok || !slices.Equal(joint, shape) {
 			wrong("an addend of shape %v for a product of shape %v", addend, shape)
 		}
 	}

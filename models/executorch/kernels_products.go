@@ -21,7 +21,7 @@ func (c *invocation) matricesInGo() {
 }
 
 func (c *invocation) linearInGo() {
-	c.hostResult(operators.Linear(), c.given(0, 1, 2)...)
+	c.hostResult(operators.Linear(), c.present(0, 1, 2)...)
 }
 
 func (c *invocation) softmaxInGo() {
@@ -30,10 +30,10 @@ func (c *invocation) softmaxInGo() {
 
 func (c *invocation) layerNormInGo() {
 	norm := operators.LayerNorm(len(c.integers(1)), c.number(4), !c.absent(2), !c.absent(3))
-	c.hostTo([]int{5}, norm, c.given(0, 2, 3)...)
+	c.hostTo([]int{5}, norm, c.present(0, 2, 3)...)
 }
 
-// given returns those of some arguments that are not missing.
-func (c *invocation) given(arguments ...int) []int {
+// present drops the arguments that a call leaves out.
+func (c *invocation) present(arguments ...int) []int {
 	return slices.DeleteFunc(arguments, c.absent)
 }

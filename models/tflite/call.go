@@ -43,8 +43,8 @@ func (c *call) tensor(i int) int {
 	return c.op.inputs[i]
 }
 
-// given returns the index of the tensor that operand i names.
-func (c *call) given(i int) int {
+// required returns the index of operand i's tensor. An operand that is left out is an error.
+func (c *call) required(i int) int {
 	n := c.tensor(i)
 	if n == absent {
 		malformed("input %d is missing", i)
@@ -54,7 +54,7 @@ func (c *call) given(i int) int {
 
 // resolve returns the value of operand i, which must have been computed before or be a constant.
 func (c *call) resolve(i int) *value {
-	n := c.given(i)
+	n := c.required(i)
 	v := &c.plan.values[n]
 	if v.state == refused {
 		fault.Check(errRefused)

@@ -484,8 +484,8 @@ func planConv3D(c *call) {
 }
 
 // CONV_3D_TRANSPOSE: the output's shape (a constant), filter [depth, height, width, outputs, C], input [N, D, H, W, C],
-// bias [outputs] or none. XNNPACK has transposed convolutions of images. So images of zeros are added between those of
-// the input, as the stride asks, and each position in depth is an image with the channels of all images that reach it.
+// bias [outputs] or none. XNNPACK has transposed convolutions of images. So images of zeros are put between the input's
+// images, as the stride asks, and each position in depth is an image with the channels of all images that reach it.
 func planConv3DTranspose(c *call) {
 	shape, filter, in := c.integers(0), c.packed(1, 5), c.operand(2)
 	kernel, o := filter.shape, c.op.options
@@ -534,7 +534,7 @@ func planConv3DTranspose(c *call) {
 	c.shaped(node.Output, c.outputID(0), shape)
 }
 
-// spread adds images of zeros between those of a value of shape [N, D, H, W, C], so that they are a stride apart.
+// spread puts images of zeros between the images of a value of shape [N, D, H, W, C], which are a stride apart then.
 func (c *call) spread(id flow.ID, shape []int, stride int) flow.ID {
 	if stride == 1 {
 		return id

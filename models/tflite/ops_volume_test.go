@@ -65,6 +65,16 @@ func volume(d, h, w along3D, samePadding bool) (m blueprint, want []float32) {
 	return m, want
 }
 
+// runWave opens a model and requires that it computes want, nearly, from a wave. It returns what it computed.
+func runWave(t *testing.T, m blueprint, want []float32) (opened *Model, input, computed []float32) {
+	t.Helper()
+	opened = openModel(t, save(t, m.bytes()))
+	input = wave(len(newArray(m.tensors[0].shape...).v))
+	computed = modeltest.Run(t, opened, input)[0]
+	require.InDeltaSlice(t, want, computed, 1e-4)
+	return opened, input, computed
+}
+
 func TestVolumesAreConvolved(t *testing.T) {
 	for _, c := range []struct {
 		d, h, w     along3D
@@ -81,10 +91,7 @@ func TestVolumesAreConvolved(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			m, want := volume(c.d, c.h, c.w, c.samePadding)
-			opened := openModel(t, save(t, m.bytes()))
-			input := wave(len(newArray(m.tensors[0].shape...).v))
-			plain := modeltest.Run(t, opened, input)[0]
-			require.InDeltaSlice(t, want, plain, 1e-4)
+			opened, input, plain := runWave(t, m, want)
 
 			path := filepath.Join(t.TempDir(), "v.xpwc")
 			for range 2 {
@@ -161,10 +168,7 @@ func TestVolumesAreEnlarged(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			m, want := enlargedVolume(c.d, c.h, c.w, c.samePadding)
-			opened := openModel(t, save(t, m.bytes()))
-			input := wave(len(newArray(m.tensors[0].shape...).v))
-			plain := modeltest.Run(t, opened, input)[0]
-			require.InDeltaSlice(t, want, plain, 1e-4)
+			opened, _, _ := runWave(t, m, want)
 			modeltest.CheckPacked(t, opened)
 		})
 	}

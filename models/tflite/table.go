@@ -11,7 +11,7 @@ import (
 // A table has the result of an elementwise operator for each value of its only operand that is not constant, which has
 // 8 bits. Looking it up replaces two conversions and the operator's function for each element.
 type table struct {
-	read    int        // the operand's index among those that compute reads
+	read    int        // the operand, as an index of call.reads
 	compute func(*run) // computes the results of all values
 }
 
@@ -63,12 +63,12 @@ func (c *call) lookUp(out operators.Array, in []operators.Array) {
 
 // results computes the results of all values.
 func (c *call) results(element models.Element, in []operators.Array) []byte {
-	all := operators.Array{Element: in[c.table.read].Element, Shape: []int{byteValues}, Data: make([]byte, byteValues)}
-	for b := range all.Data {
-		all.Data[b] = byte(b)
+	codes := operators.New(in[c.table.read].Element, byteValues)
+	for b := range codes.Data {
+		codes.Data[b] = byte(b)
 	}
 	operands := slices.Clone(in)
-	operands[c.table.read] = all
+	operands[c.table.read] = codes
 	out := operators.New(element, byteValues)
 	c.runWith(c.table.compute, []operators.Array{out}, operands)
 	return out.Data

@@ -101,7 +101,7 @@ func (c *call) dequantize(w *weights) {
 }
 
 // declared is an operand's type in the file.
-func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.given(i)].dtype }
+func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.required(i)].dtype }
 
 // channelwise gives the weights a scale for each output, if they can have them as XNNPACK needs them for an input that
 // is quantized at inference. The bias is packed, too, and must be as it is stored.
