@@ -176,7 +176,7 @@ func (f *File) read() ([]finding, error) {
 	h, err := format.DecodeHeader(header)
 	switch {
 	case errors.Is(err, format.ErrNotCache):
-		return f.readForeign()
+		return f.readForeign(header)
 	case errors.Is(err, format.ErrVersion):
 		return nil, f.wrap(err)
 	case err != nil:
@@ -256,18 +256,17 @@ func loaded(index *format.Index, err error) (*format.Index, error) {
 	return index, err
 }
 
-// readForeign reads ExecuTorch's index.
-func (f *File) readForeign() ([]finding, error) {
-	trailer, version, err := format.DecodeTrailer(f.r, f.size)
+// readForeign reads ExecuTorch's index, of a file that begins with a header's bytes.
+func (f *File) readForeign(header []byte) ([]finding, error) {
+	trailer, version, err := format.DecodeForeign(header, f.r, f.size)
 	switch {
 	case errors.Is(err, format.ErrNotCache):
 		return nil, f.wrap(ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
 		return nil, f.wrap(fmt.Errorf("ExecuTorch's format, version %d: %w", version, err))
-	}
-	if slices.ContainsFunc(trailer, func(e format.TrailerEntry) bool { return e.Name == format.NativeEntry }) {
+	case errors.Is(err, format.ErrHeader), errors.Is(err, format.ErrEmptyHeader):
 		f.format = Native
-		return []finding{{f.problem(0, "the header is damaged; by its trailer the file is a native one"), true}}, nil
+		return []finding{{f.problem(0, "%v", err), true}}, nil
 	}
 	f.format = XPWC2
 	if errors.Is(err, format.ErrDamaged) {

@@ -125,10 +125,18 @@ func TestAFileWithoutACommitIsEmpty(t *testing.T) {
 	}
 }
 
+func TestAFileWhoseHeaderAPowerFailureLostIsDamaged(t *testing.T) {
+	path := write(t, make([]byte, 5000))
+	problems, err := cachefile.Verify(path, nil)
+	require.NoError(t, err)
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0].Message, "power failure")
+}
+
 func TestWhatIsNoCacheIsRefused(t *testing.T) {
 	_, err := cachefile.Open(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	for name, b := range map[string][]byte{"text": []byte("my notes"), "long": make([]byte, 5000)} {
+	for name, b := range map[string][]byte{"text": []byte("my notes"), "long": bytes.Repeat([]byte("notes"), 1000)} {
 		path := write(t, b)
 		_, err := cachefile.Open(path)
 		require.ErrorIs(t, err, cachefile.ErrNotCache, name)
@@ -197,7 +205,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		"the header": {flip(16), 0, "", "the header's checksum"},
 		"the magic":  {flip(0), 0, "", "the header is damaged; by its trailer"},
 		"all of the header": {func(b []byte) []byte { clear(b[:format.HeaderSize]); return b }, 0, "",
-			"the header is damaged; by its trailer"},
+			"the header is empty, as a power failure"},
 		"the slot in force":      {flip(1024 + 40), 1024, "", "the slot of odd generations"},
 		"the other slot":         {flip(512 + 40), 512, "", "the slot of even generations"},
 		"the root":               {flip(slot.IndexOffset + 20), slot.IndexOffset, "", "index"},

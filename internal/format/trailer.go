@@ -2,8 +2,10 @@ package format
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
+	"slices"
 )
 
 // The trailer is ExecuTorch's (backends/xnnpack/runtime/XNNWeightsCache.cpp, pull request 19988): entries, then a
@@ -73,6 +75,8 @@ func DecodeTrailer(r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, vers
 	}
 	start, count, version := le.Uint64(footer), le.Uint32(footer[8:]), le.Uint32(footer[16:])
 	switch {
+	case version == 0: // it is torn there
+		return nil, version, damaged("the trailer has no version")
 	case version == TrailerVersion-1:
 		return nil, version, ErrOlder
 	case version != TrailerVersion:
@@ -104,6 +108,22 @@ func DecodeTrailer(r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, vers
 		return nil, version, damaged("%d bytes between the trailer's entries and its footer", len(b))
 	}
 	return entries, version, nil
+}
+
+// DecodeForeign is DecodeTrailer for a file that does not begin with a native header, but with these bytes. ErrHeader: it
+// is a native file. ErrEmptyHeader: power failed before the first commit of a native file, which left zeros of its
+// header, and may have kept some of its trailer.
+func DecodeForeign(header []byte, r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, version uint32, err error) {
+	entries, version, err = DecodeTrailer(r, fileSize)
+	native := slices.ContainsFunc(entries, func(e TrailerEntry) bool { return e.Name == NativeEntry })
+	empty := len(header) == HeaderSize && !slices.ContainsFunc(header, func(b byte) bool { return b != 0 })
+	switch {
+	case empty && (native || errors.Is(err, ErrNotCache) || errors.Is(err, ErrDamaged)):
+		return nil, version, ErrEmptyHeader
+	case native:
+		return nil, version, ErrHeader
+	}
+	return entries, version, err
 }
 
 // A note is text between the payloads and the index of an ExecuTorch's file, where ExecuTorch does not look: the text,

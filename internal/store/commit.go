@@ -17,6 +17,9 @@ type Commit struct {
 	block []byte // index and trailer
 
 	regions []*Region // with its payloads; the commit holds a reference to each
+
+	settle  func() error // flushes the file's name, unless it was
+	nameErr error        // of settle
 }
 
 // Generation returns the number of the generation that the commit makes.
@@ -47,7 +50,11 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 	if err != nil {
 		return nil, fmt.Errorf("cache %s: %w", st.path, err)
 	}
-	return &Commit{disk: st.disk.File, id: st.id, slot: slot, block: block, regions: regions}, nil
+	c := &Commit{disk: st.disk.File, id: st.id, slot: slot, block: block, regions: regions}
+	if !st.settled {
+		c.settle = func() error { return st.files.SyncDir(st.path) }
+	}
+	return c, nil
 }
 
 func (c *Commit) release() (err error) {
@@ -58,8 +65,8 @@ func (c *Commit) release() (err error) {
 }
 
 // Write brings the commit to the disk in an order that keeps the old or the new generation in force at every moment:
-// it msyncs the regions of the payloads, then writes and flushes the index, then the slot. It may run while the store
-// is used.
+// it msyncs the regions of the payloads, then writes and flushes the index, then the slot. The first flush of a new
+// file flushes its header, too. It may run while the store is used.
 func (c *Commit) Write() error {
 	if err := c.sync(); err != nil {
 		return fmt.Errorf("cache: %w", err)
@@ -74,7 +81,13 @@ func (c *Commit) Write() error {
 	if _, err := c.disk.WriteAt(slot, offset); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	return c.disk.Flush()
+	if err := c.disk.Flush(); err != nil {
+		return err
+	}
+	if c.settle != nil {
+		c.nameErr = c.settle()
+	}
+	return nil
 }
 
 // syncedTogether is the number of regions that are synced at the same time. A journal then commits once for all of
@@ -105,8 +118,8 @@ func (st *Store) Lose() {
 }
 
 // Conclude records the result of Write. After an error of Write the caller must end the file. inForce reports whether
-// the generation is in force at the path; an error then means that the path could not be checked. ErrReplaced: another
-// file is at the path.
+// the generation is in force at the path; an error then means that the path could not be checked, or that its directory
+// could not be flushed: a power failure may remove the file. ErrReplaced: another file is at the path.
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {
@@ -119,5 +132,6 @@ func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	if replaced {
 		return false, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 	}
-	return true, err
+	st.settled = c.nameErr == nil
+	return true, errors.Join(err, c.nameErr)
 }

@@ -9,14 +9,15 @@ import (
 
 // What is at the path but is no cache of ours, or no longer.
 
-// notOurs returns the error for a file that ExecuTorch has written, or for one that is no cache at all.
-func (st *Store) notOurs(size int64) error {
-	_, version, err := format.DecodeTrailer(st.disk, uint64(size))
+// notOurs returns the error for a file that begins with these bytes, which are no header of ours: ExecuTorch wrote it, or
+// its header was lost, or it is no cache at all.
+func (st *Store) notOurs(block []byte, size int64) error {
+	_, version, err := format.DecodeForeign(block, st.disk, uint64(size))
 	switch {
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, err)
 	case errors.Is(err, format.ErrDamaged):
-		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, format.ErrDamaged)
+		return fmt.Errorf("%s: %w", st.path, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", st.path, format.ErrNotCache)
 	}

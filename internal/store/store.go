@@ -36,7 +36,7 @@ type Store struct {
 
 	written File      // of a writer: a second descriptor, which reports write errors
 	failed  *failures // of that descriptor
-	settled bool      // the file's header and name are on stable storage
+	settled bool      // the file's name is on stable storage
 
 	torn     bool      // a slot of the file has a wrong checksum
 	tail     uint64    // file offset after the last reservation
@@ -168,7 +168,7 @@ func (st *Store) reload(readers int) error {
 	case notBegun(block, size):
 		return nil
 	case errors.Is(err, format.ErrNotCache):
-		return st.notOurs(size)
+		return st.notOurs(block, size)
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: %w", st.path, err)
 	case err != nil:

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"strconv"
 	"syscall"
@@ -172,22 +173,48 @@ func TestAFailedFlushEndsTheFile(t *testing.T) {
 	requireContent(t, dir, payloadB)
 }
 
-// A file whose header cannot be flushed is ended, too.
-func TestAFailedFlushOfTheHeaderIsToldFromOtherErrors(t *testing.T) {
+func TestPackingBeginsWithoutAFlush(t *testing.T) {
 	dir := newDir(t)
 	dir.Record()
 	process := dir.Process()
+	flushes := 0
+	process.Fails = func(string) *memdisk.FlushFailure { flushes++; return nil }
 	w := mustOpen(t, process)
-	process.Fails = func(string) *memdisk.FlushFailure {
-		return &memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: true, Random: rand.New(rand.NewPCG(1, 1))}
-	}
-	_, err := w.Begin()
-	require.ErrorIs(t, err, store.ErrFlush)
-	process.Fails = nil
-	newPath, err := w.End()
+	require.NoError(t, w.begin())
+	r, err := w.reserve("a", 500)
 	require.NoError(t, err)
-	require.Equal(t, []string{newPath}, dir.Names())
+	require.Zero(t, flushes, "a flush of a slow disk would delay the first answer")
+	copy(r.Data, payloadA["a"])
+	require.NoError(t, w.handIn("a", r))
+	require.NoError(t, w.commit(nil))
+	require.NotZero(t, flushes)
+	require.NoError(t, w.Close())
+	requireContent(t, dir, payloadA)
+}
+
+func TestAFileWhoseHeaderAPowerFailureLostIsSetAside(t *testing.T) {
+	dir := newDir(t)
+	zeros := make([]byte, 1<<20)
+	dir.Put(cachePath, nil, int64(len(zeros)))
+	w, err := openOn(dir.Process())
+	require.ErrorIs(t, err, format.ErrDamaged)
+	require.ErrorContains(t, err, "power failure")
 	require.NoError(t, w.commit(payloadA))
+	require.NoError(t, w.Close())
+	requireContent(t, dir, payloadA)
+	require.True(t, dir.HasContent(cachePath+".damaged", zeros), "nothing of it is lost")
+}
+
+// unsyncedDirectory is a directory that its user may not read.
+type unsyncedDirectory struct{ store.Files }
+
+func (unsyncedDirectory) SyncDir(string) error { return fs.ErrPermission }
+
+func TestACommitIsInForceAlthoughItsDirectoryCannotBeFlushed(t *testing.T) {
+	dir := newDir(t)
+	w := mustOpen(t, unsyncedDirectory{dir.Process()})
+	require.ErrorIs(t, w.commit(payloadA), fs.ErrPermission)
+	require.EqualValues(t, 1, w.Slot().Generation)
 	require.NoError(t, w.Close())
 	requireContent(t, dir, payloadA)
 }

@@ -120,13 +120,6 @@ func (st *Store) prepare() error {
 			return err
 		}
 	}
-	// A process that wrote the header, or renamed the file into place, may have been killed before it was flushed.
-	if !st.settled {
-		if err := errors.Join(st.flush(), st.files.SyncDir(st.path)); err != nil {
-			return fmt.Errorf("cache %s: %w", st.path, err)
-		}
-		st.settled = true
-	}
 	size, err := st.disk.Size()
 	if err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -158,8 +151,8 @@ func (st *Store) create() error {
 	return nil
 }
 
-// writeHeader makes an empty file a cache. In place at its path, the header must be flushed before the file grows:
-// without it, nobody would know after a power failure whose file this is.
+// writeHeader makes an empty file a cache. The first commit flushes the header: it takes long on a slow disk, and until
+// then the file has nothing to lose. What a power failure leaves of the file before, format.DecodeForeign recognizes.
 func (st *Store) writeHeader() error {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
@@ -171,14 +164,6 @@ func (st *Store) writeHeader() error {
 	}
 	st.id, st.slot, st.index, st.torn = id, format.Slot{}, nil, false
 	return st.dropBase()
-}
-
-// flush returns when all that was written to the file is on stable storage.
-func (st *Store) flush() error {
-	if err := st.disk.Flush(); err != nil {
-		return fmt.Errorf("%w: %w", ErrFlush, err)
-	}
-	return nil
 }
 
 // EndWriting gives the writer's lock to others, and what was reserved since the last commit back to the file system:

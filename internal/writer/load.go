@@ -54,7 +54,7 @@ func (w *Writer) accept(st *store.Store, err error) error {
 	if isUnusable(err) || errors.Is(err, format.ErrNotCache) { // what was mapped may be cut off or written over
 		w.distrust(st, err)
 	}
-	if err != nil && w.options.Strict {
+	if err != nil && w.options.Strict && !errors.Is(err, format.ErrEmptyHeader) { // which nothing was lost of
 		err = errors.Join(err, st.Abandon()) // sessions may use uncommitted space, which Close would cut off
 		w.notice(st)
 		return err

@@ -18,9 +18,8 @@ func CheckFlushes(t *testing.T, path string, record func(forgets func(flush, pre
 	header, slot := wrote("4096", path), wrote("128", path)
 	renamed := func(prev string) bool { return strings.HasPrefix(prev, "rename ") }
 	for name, forgets := range map[string]func(flush, prev string) bool{
-		"of the header": header,
-		"of payloads":   func(flush, _ string) bool { return flush == Payloads(path) },
-		"of a slot":     slot,
+		"of payloads": func(flush, _ string) bool { return flush == Payloads(path) },
+		"of a slot":   slot,
 		"of an index": func(flush, prev string) bool {
 			return flush == path && strings.HasPrefix(prev, "write ") &&
 				!header(flush, prev) && !slot(flush, prev)
