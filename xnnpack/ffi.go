@@ -75,7 +75,7 @@ var cpuLevels = [...]C.enum_xpwc_cpu_level{
 
 func cHasApproximateGELU() bool { return C.xpwc_unary_approximate_gelu != C.xnn_unary_invalid }
 
-func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
+func cInitialize() Status { return Status(C.xnn_initialize(C.xpwc_allocator())) }
 
 func cBuildIdentifier() []byte {
 	var size C.size_t

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/cpu"
 )
 
@@ -17,6 +18,8 @@ var process struct {
 	initialized bool
 	knowsCPU    bool // cpuinfo's features have the layout of its header
 }
+
+func init() { ask.Initialize = Initialize }
 
 // Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number
 // of times, from any goroutine; what this package creates calls it too. The error matches UnsupportedHardware where

@@ -40,6 +40,9 @@ enum {
       xnn_unary_bankers_rounding == xnn_unary_abs + 2 ? xnn_unary_abs + 1 : xnn_unary_invalid
 };
 
+// Returns what XNNPACK is to allocate its memory with; NULL: the C library alone.
+const struct xnn_allocator* xpwc_allocator(void);
+
 // Returns zeroed memory, or null. Large memory is the system's own pages: the C library would write zeros into what it
 // has freed, and so touch a buffer for the most tokens where few are used.
 void* xpwc_allocate(size_t size);

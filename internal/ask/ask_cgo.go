@@ -18,6 +18,9 @@ import (
 
 // probeLayout has XNNPACK pack fixed tensors of all families.
 func probeLayout(s *sample) error {
+	if err := Initialize(); err != nil {
+		return err
+	}
 	handle := cgo.NewHandle(s)
 	defer handle.Delete()
 	if status := C.xpwc_probe_layout(C.uintptr_t(handle)); status != C.xnn_status_success {
@@ -29,6 +32,9 @@ func probeLayout(s *sample) error {
 // probeFamily has XNNPACK pack fixed tensors of one family. It reports false where there are none, or not all of them
 // are supported.
 func probeFamily(f packing.Family, s *sample) bool {
+	if Initialize() != nil {
+		return false
+	}
 	handle := cgo.NewHandle(s)
 	defer handle.Delete()
 	node := nodeOf(f)
@@ -93,6 +99,9 @@ var zeros C.struct_xpwc_zeros
 // with this number of elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
 // support it. The caller holds asking.
 func askPackedSize(g *packing.Geometry, elements uint64, scales int) size {
+	if Initialize() != nil {
+		return size{}
+	}
 	node := nodeOf(g.Family)
 	node.dims, node.channel_dim = C.size_t(g.Dims), C.size_t(g.ChannelDim)
 	node.block_size, node.groups = C.size_t(g.BlockSize), C.uint32_t(g.Groups)

@@ -190,7 +190,15 @@ typedef struct xnn_runtime* xnn_runtime_t;
 typedef struct xnn_workspace* xnn_workspace_t;
 typedef struct xnn_weights_cache_provider* xnn_weights_cache_t;
 
-struct xnn_allocator;
+struct xnn_allocator {
+  void* context;
+  void* (*allocate)(void* context, size_t size);
+  void* (*reallocate)(void* context, void* block, size_t size);
+  void (*deallocate)(void* context, void* block);
+  void* (*aligned_allocate)(void* context, size_t alignment, size_t size);
+  void (*aligned_deallocate)(void* context, void* block);
+};
+
 struct xnn_quantization_params;
 
 enum xnn_status xnn_initialize(const struct xnn_allocator*);
