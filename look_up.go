@@ -85,7 +85,7 @@ func (s *Session) announce(w *weight, comparable bool) {
 		src.beginRead() // by packing
 		if w.named {
 			src.beginRead()
-			s.digests.Go(src.digest)
+			s.digests.Go(len(src.content), src.digest)
 		}
 	}
 }

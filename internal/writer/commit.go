@@ -192,6 +192,7 @@ func (w *Writer) commit() error {
 
 // awaitSums waits for the checksums of all finalized entries.
 func (w *Writer) awaitSums() {
+	w.sums.Start()
 	w.mu.Lock()
 	defer w.unlock()
 	for e := range maps.Clone(w.summing) {

@@ -135,11 +135,11 @@ func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	}
 }
 
-// sumLocked computes an entry's checksum in the background.
+// sumLocked computes an entry's checksum in the background, or when it is committed.
 func (w *Writer) sumLocked(e *entries.Entry) {
 	region := e.Region.Retain()
 	w.summing[e] = true
-	w.sums.Go(func() {
+	w.sums.Go(len(e.Data), func() {
 		sum, err := osdisk.Sum(e.Data)
 		w.mu.Lock()
 		defer w.unlock()

@@ -57,7 +57,10 @@ func (p Probe) await(cond func() bool) {
 }
 
 // AwaitSums waits until all checksums are computed.
-func (p Probe) AwaitSums() { p.await(func() bool { return len(p.w.summing) > 0 }) }
+func (p Probe) AwaitSums() {
+	p.w.sums.Start()
+	p.await(func() bool { return len(p.w.summing) > 0 })
+}
 
 // SetClock replaces the writer's clock, in seconds since 1970.
 func (p Probe) SetClock(clock func() int64) { p.w.clock = clock }

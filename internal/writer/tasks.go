@@ -5,28 +5,49 @@ import (
 	"sync"
 )
 
-// Tasks runs functions in the background, as many at a time as there are processors. A goroutine for each of a thousand
-// small tensors would cost more than their digests. The zero value is ready for use.
+// Tasks hashes in the background, on as many goroutines at a time as there are processors. The zero value is ready for
+// use.
 type Tasks struct {
 	mu      sync.Mutex
 	queue   []func()
+	queued  int // bytes since the last worker was started
 	workers int
 	running sync.WaitGroup
 }
 
-// Go runs a function in the background.
-func (t *Tasks) Go(f func()) {
+// workerBytes is for how many bytes a worker is started. Waking a thread takes longer than hashing fewer.
+const workerBytes = 1 << 20
+
+// Go runs a function that hashes so many bytes in the background, at the latest when somebody waits for it.
+func (t *Tasks) Go(bytes int, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(t.queue, f)
-	if t.workers < runtime.GOMAXPROCS(0) { // the others may be busy for long
-		t.workers++
-		t.running.Go(t.work)
+	if t.queued += bytes; t.queued >= workerBytes && t.workers < runtime.GOMAXPROCS(0) { // the others may be busy for long
+		t.startLocked()
 	}
 }
 
-// Wait returns when all functions have returned. No other is started meanwhile.
-func (t *Tasks) Wait() { t.running.Wait() }
+func (t *Tasks) startLocked() {
+	t.queued = 0
+	t.workers++
+	t.running.Go(t.work)
+}
+
+// Wait returns when all functions have returned.
+func (t *Tasks) Wait() {
+	t.Start()
+	t.running.Wait()
+}
+
+// Start has functions run that wait for more bytes.
+func (t *Tasks) Start() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) > 0 && t.workers == 0 {
+		t.startLocked()
+	}
+}
 
 func (t *Tasks) work() {
 	defer t.leave() // also if a function of the host's calls runtime.Goexit
@@ -51,7 +72,6 @@ func (t *Tasks) leave() {
 	defer t.mu.Unlock()
 	t.workers--
 	if len(t.queue) > 0 {
-		t.workers++
-		t.running.Go(t.work)
+		t.startLocked()
 	}
 }

@@ -12,7 +12,7 @@ func TestAllTasksRunAndFewAtATime(t *testing.T) {
 	var tasks Tasks
 	var running, peak, done atomic.Int64
 	for range 1000 {
-		tasks.Go(func() {
+		tasks.Go(workerBytes/10, func() {
 			n := running.Add(1)
 			for m := peak.Load(); n > m && !peak.CompareAndSwap(m, n); m = peak.Load() {
 			}
@@ -26,12 +26,23 @@ func TestAllTasksRunAndFewAtATime(t *testing.T) {
 	require.LessOrEqual(t, peak.Load(), int64(runtime.GOMAXPROCS(0)))
 }
 
+func TestFewBytesWakeNoThreadUntilSomebodyWaits(t *testing.T) {
+	var tasks Tasks
+	done := 0
+	for range 3 {
+		tasks.Go(100, func() { done++ })
+	}
+	require.Zero(t, tasks.workers)
+	tasks.Wait()
+	require.Equal(t, 3, done)
+}
+
 // A data map's Digest may do that.
 func TestATaskThatEndsItsGoroutineDoesNotStopTheOthers(t *testing.T) {
 	var tasks Tasks
 	var done atomic.Int64
 	for range 100 {
-		tasks.Go(func() {
+		tasks.Go(workerBytes/10, func() {
 			done.Add(1)
 			runtime.Goexit()
 		})
@@ -45,9 +56,9 @@ func TestATaskDoesNotWaitForABusyWorker(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	var tasks Tasks
 	begun, release := make(chan struct{}), make(chan struct{})
-	tasks.Go(func() { close(begun); <-release })
+	tasks.Go(workerBytes, func() { close(begun); <-release })
 	<-begun
-	tasks.Go(func() { <-release })
+	tasks.Go(workerBytes, func() { <-release })
 	tasks.mu.Lock()
 	workers := tasks.workers
 	tasks.mu.Unlock()
