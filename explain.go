@@ -345,7 +345,7 @@ func (s *Session) searchFile() {
 		return
 	}
 	var current format.Layout
-	if !s.cache.inMemory() {
+	if s.cache.writer.Index() != nil {
 		current, _ = ask.Layout() // which was asked before something was packed
 	}
 	best := map[*miss]nearest{}

@@ -33,13 +33,14 @@ func CurrentLayout() (Layout, error) {
 }
 
 // prefetchLayout asks XNNPACK in the background how it packs the families of the loaded file, so that look-ups need not
-// wait. All families take a millisecond or two.
+// wait. All families take a millisecond or two. A file without entries has no answers to wait for.
 func (c *core) prefetchLayout() {
-	if c.inMemory() {
+	index := c.writer.Index()
+	if c.inMemory() || index == nil {
 		return
 	}
 	go func() {
-		families := layoutEvidence(c.writer.Index())
+		families := layoutEvidence(index)
 		if len(families) == 0 {
 			_, _ = ask.Layout()
 			return
@@ -52,10 +53,19 @@ func (c *core) prefetchLayout() {
 	}()
 }
 
+// layoutDeferred reports whether this machine's layout need not be known yet, because the file has no entries of any.
+// Keys have none then, and the first commit asks for it: it takes as long as a tenth of a small model's first start.
+func (s *Session) layoutDeferred() bool {
+	return !s.cache.inMemory() && !ask.Answered() && s.cache.writer.Index() == nil
+}
+
 // chooseLayout sets the layout of a weight's key: the one whose entries of it XNNPACK packs here. Evidence may be
 // enough to assume it. Then what the file lacks must not be packed under it.
 func (s *Session) chooseLayout(w *weight) {
-	if w.kernel != nil && !ask.Answered() {
+	if s.layoutDeferred() {
+		return
+	}
+	if !ask.Answered() {
 		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
 			w.SetLayout(layout)
 			w.layoutAssumed = true
@@ -69,6 +79,9 @@ func (s *Session) chooseLayout(w *weight) {
 // equal bytes are right in any layout. So XNNPACK need not be asked for its layout if it packs without a look-up, as
 // deconvolutions in every process, and the file has the result.
 func (s *Session) choosePackedLayout(w *weight) {
+	if s.layoutDeferred() {
+		return
+	}
 	if ask.Answered() || len(s.evidence) == 0 {
 		s.confirmLayout(w)
 		return
@@ -99,6 +112,7 @@ func (s *Session) confirmLayout(w *weight) (changed bool) {
 		switch {
 		case err == nil:
 			s.layout, s.layoutState = current.Fingerprint, layoutKnown
+			s.cache.writer.SetLayout(s.layout)
 		case s.layoutState == layoutUnasked:
 			s.layoutState = layoutUnreported
 			s.note(err)
@@ -136,8 +150,11 @@ const maxFamilies = 1 << 10
 
 // layoutEvidence returns the evidence of an index, which may be nil.
 func layoutEvidence(index *format.Index) (shown evidence) {
+	if index == nil {
+		return nil
+	}
 	machine := ask.Machine()
-	if index == nil || machine == (format.Digest{}) {
+	if machine == (format.Digest{}) {
 		return nil
 	}
 	for _, l := range index.Layouts() {

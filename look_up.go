@@ -35,9 +35,6 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 		return notFound
 	}
 	w := s.weight(key)
-	if s.layoutState != layoutKnown {
-		s.chooseLayout(w)
-	}
 	e, comparable := s.find(w)
 	if e == nil {
 		e, comparable = s.retry(w, comparable)
@@ -218,6 +215,9 @@ const mostLearned = 16
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. comparable reports
 // whether an entry has this weight with this content, under another seed for instance: what is packed is compared.
 func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
+	if w.named && s.layoutState != layoutKnown && !w.layoutAssumed {
+		s.chooseLayout(w)
+	}
 	if !w.named {
 		s.user.Unclaim() // XNNPACK has given up on the previous weight
 		return nil, false

@@ -77,6 +77,7 @@ func (u *User) claimedLocked(q *Query) *claim {
 	if q.Contents.Kernel == nil || u.impatient || u.w.options.Wait <= 0 {
 		return nil
 	}
+	u.w.resolveLocked(q)
 	for user := range u.w.users {
 		c := user.claim
 		if user != u && c != nil && c.key == q.Key && c.seed == q.Seed && c.contents.Match(q.Contents) {

@@ -155,7 +155,7 @@ func (w *Writer) commit() error {
 	if !underLock(w, w.hasNewsLocked) {
 		return nil
 	}
-	_, _ = ask.Layout() // without a lock: it may take milliseconds
+	w.learnLayout()
 	st := w.file.take()
 	defer w.file.give()
 	if !st.Writing() {

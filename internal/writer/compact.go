@@ -114,7 +114,7 @@ func (w *Writer) worthCompacting() bool {
 // rewrite writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
 // nothing is uncommitted, and no user packs.
 func (w *Writer) rewrite(keep Keep) error {
-	_, _ = ask.Layout() // without a lock: it may take milliseconds
+	w.learnLayout()
 	st := w.file.take()
 	defer w.file.give()
 	if !st.Writing() || st.Slot().Generation == 0 {

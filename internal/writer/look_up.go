@@ -10,7 +10,8 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Query is a look-up. It is repeated until it is answered.
+// A Query is a look-up. It is repeated until it is answered. A key without a layout gets that of this machine once
+// SetLayout was called.
 type Query struct {
 	Key  format.Key
 	Seed uint32
@@ -60,6 +61,7 @@ func (u *User) LookUp(q *Query) (views []View, err error) {
 // first, it returns that index. An entry that another session packed may change until that session is finalized:
 // pending includes all of these, otherwise only those whose sources are the query's.
 func (u *User) viewsLocked(dst []View, q *Query, pending bool) ([]View, *format.Index) {
+	u.w.resolveLocked(q)
 	index, id := u.w.loaded.index, u.w.loaded.id
 	list, complete := u.w.entries.Find(&q.Key, index)
 	if !complete && index != nil && q.complete != index {

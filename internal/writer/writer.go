@@ -67,6 +67,7 @@ type fileState struct {
 	cause          error           // why the file is unusable, or nil
 	damage         map[uint64]bool // offsets of damaged payloads of the loaded file
 	dirty          bool            // an entry of the file changed its flags or stamps, or is damaged
+	layout         format.Digest   // of this machine, zero until it is known: see SetLayout
 	duplicateBytes uint64          // of payloads of the loaded file that it has under other keys too
 
 	busyUntil  time.Time // until then no session waits for another process

@@ -173,7 +173,7 @@ func content(stamp byte) *entries.Content {
 // look returns a query all of whose records are in memory.
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
-	q := &Query{Key: format.Key{Kernel: name}}
+	q := &Query{Key: format.Key{Kernel: name, Layout: format.Digest{1}}}
 	views, err := u.Retain(q)
 	require.NoError(t, err)
 	u.Release(views)
