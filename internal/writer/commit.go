@@ -192,9 +192,9 @@ func (w *Writer) commit() error {
 
 // awaitSums waits for the checksums of all finalized entries.
 func (w *Writer) awaitSums() {
-	w.sums.Start()
 	w.mu.Lock()
 	defer w.unlock()
+	w.sums.Start() // with mu held, or an entry that is finalized meanwhile would be waited for and never summed
 	for e := range maps.Clone(w.summing) {
 		for e.Identified() && w.summing[e] {
 			w.changed.Wait()

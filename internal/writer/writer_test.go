@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -308,5 +309,32 @@ func TestAnEntryThatChangedSinceItWasSeenDoesNotAnswer(t *testing.T) {
 			_, err = h.Close()
 			require.NoError(t, err)
 		})
+	}
+}
+
+// A session that packs a small weight and is finalized while a commit begins does not hold that commit up for good.
+func TestACommitStartsTheSumsThatItWaitsFor(t *testing.T) {
+	w, h := newWriter(t)
+	u, err := h.NewUser()
+	require.NoError(t, err)
+	_, reason := u.StartWriting()
+	require.Empty(t, reason)
+	r, err := u.Reserve(100, 1)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	w.mu.Lock()
+	go func() {
+		defer close(done)
+		w.awaitSums()
+	}()
+	for range 10_000 { // until it waits for the lock
+		runtime.Gosched()
+	}
+	w.sumLocked(&entries.Entry{Data: r.Data, Region: r.Region})
+	w.unlock()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody starts the sum")
 	}
 }
