@@ -184,10 +184,11 @@ func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
 	return d.File.WriteAt(b, offset)
 }
 
-// WrittenSince reports whether a file's content was changed after a time.
+// WrittenSince reports whether a file's content was changed after a time. A date in the future comes from a wrong clock,
+// as after a power failure of a device without one: it does not count.
 func WrittenSince(path string, t time.Time) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.ModTime().After(t)
+	return err == nil && info.ModTime().After(t) && info.ModTime().Before(time.Now().Add(time.Minute))
 }
 
 // Sum returns the sum of a payload where it is mapped. Bytes that the disk cannot give are an error, and no

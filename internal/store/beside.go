@@ -64,7 +64,8 @@ func (st *Store) vacant(suffix string) (path string, err error) {
 	return "", fmt.Errorf("%s%s and %d more: %w: other files are there", st.path, suffix, namesBeside-1, fs.ErrExist)
 }
 
-// isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun.
+// isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun, or
+// not committed when power failed: each failed start leaves one, and more than a few names would not be tried.
 func (st *Store) isCache(path string) (bool, error) {
 	d, err := st.files.Open(path, false)
 	if err != nil {
@@ -79,8 +80,11 @@ func (st *Store) isCache(path string) (bool, error) {
 	if _, err := d.ReadAt(block, 0); err != nil {
 		return false, err
 	}
-	_, err = format.DecodeHeader(block)
-	return !errors.Is(err, format.ErrNotCache) || notBegun(block, size), nil
+	if _, err = format.DecodeHeader(block); !errors.Is(err, format.ErrNotCache) || notBegun(block, size) {
+		return true, nil
+	}
+	_, _, err = format.DecodeForeign(block, d, uint64(size))
+	return errors.Is(err, format.ErrEmptyHeader), nil
 }
 
 // notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache

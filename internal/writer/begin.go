@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
@@ -184,7 +185,8 @@ func (w *Writer) refusedLocked() string {
 	return ""
 }
 
-// Arrival is how long after its last write a file that is too short may still be being copied. Tests change it.
+// Arrival is how long after its last write a file that is too short, or begins with zeros, may still be being copied.
+// Tests change it.
 var Arrival = 2 * time.Second
 
 // beginOnce makes this process the writer of the file, if no other is. The error may be why its last file ended.
@@ -194,7 +196,8 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 		return false, err
 	}
 	if inTheWay != nil {
-		if errors.Is(inTheWay, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
+		arriving := errors.Is(inTheWay, store.ErrShort) || errors.Is(inTheWay, format.ErrEmptyHeader)
+		if arriving && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
 			return false, nil // it may still be being copied here: moving it would break the copy
 		}
 		aside, ok, err := st.MakeWay(inTheWay)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,8 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/tests/harness"
+	"xpwc/internal/writer"
 )
 
 // Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
@@ -56,6 +59,55 @@ func TestAFileWhoseHeaderAPowerFailureLostIsPackedAnew(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.EqualValues(t, 1, c.Stats().Generation)
 	require.FileExists(t, path+".damaged", "it may be another program's")
+}
+
+// A device whose power fails at each first start does not fill its disk, and packs into a file as soon as it stays on.
+func TestPowerFailuresBeforeACommitDoNotBlockThePath(t *testing.T) {
+	path := harness.Path(t)
+	for range 20 {
+		require.NoError(t, os.WriteFile(path, make([]byte, 1<<16), 0o600))
+		c := harness.Open(t, path, nil)
+		harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
+		require.NoError(t, c.Close())
+		require.EqualValues(t, 1, c.Stats().Generation)
+	}
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+}
+
+// A program that copies in pieces allocates the file, and may write its header last.
+func TestAFileThatIsBeingCopiedInPiecesIsNotMoved(t *testing.T) {
+	content, _ := harness.SmallFile(t, harness.Tensors(2, 10_000))
+	writer.Arrival = time.Hour
+	defer func() { writer.Arrival = 0 }()
+	path := harness.Path(t)
+	partial := bytes.Clone(content)
+	clear(partial[:format.HeaderSize])
+	require.NoError(t, os.WriteFile(path, partial, 0o600))
+	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
+	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
+	require.Contains(t, c.Stats().Private, xpwc.ReasonBusy)
+	harness.Overwrite(t, path, content)
+	writer.Arrival = 0
+	harness.PackTensors(t, c, harness.Tensors(2, 10_000)).MustClose(t)
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, path+".damaged")
+	require.EqualValues(t, 2, c.Stats().Hits.Entries)
+}
+
+// A device without a clock may begin again in the past.
+func TestAFileOfTheFutureIsNotBeingCopied(t *testing.T) {
+	writer.Arrival = time.Hour
+	defer func() { writer.Arrival = 0 }()
+	path := harness.Path(t)
+	require.NoError(t, os.WriteFile(path, make([]byte, 1<<16), 0o600))
+	future := time.Now().Add(1000 * time.Hour)
+	require.NoError(t, os.Chtimes(path, future, future))
+	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
+	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
+	require.NoError(t, c.Close())
+	require.Empty(t, c.Stats().Private)
 }
 
 // The slot may be in force although its flush failed.
