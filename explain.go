@@ -345,8 +345,14 @@ func (s *Session) searchFile() {
 		return
 	}
 	var current format.Layout
-	if s.cache.writer.Index() != nil {
-		current, _ = ask.Layout() // which was asked before something was packed
+	if !s.cache.inMemory() && (ask.Answered() || s.cache.writer.Index() != nil) {
+		current, _ = ask.Layout()
+		s.cache.writer.SetLayout(current.Fingerprint)
+	}
+	for _, m := range s.report.missed {
+		if m.Key.Layout == (Digest{}) { // it was not needed when the weight was packed
+			m.SetLayout(current.Fingerprint)
+		}
 	}
 	best := map[*miss]nearest{}
 	complete := s.user.Search(func(r *format.Record, description string, withheld bool) {
@@ -400,9 +406,11 @@ func (w *weight) compareKey(r *format.Record, description, currentDescription st
 	n := nearest{score: 1}
 	sameBias := k.HasBias == r.HasBias && k.Bias == r.Bias
 	digests, computed, err := w.contents().Digests()
+	// A layout that was not known when a weight was packed is this machine's.
+	sameLayout := k.Layout == r.Layout || k.Layout == (Digest{}) || r.Layout == (Digest{})
 	sameContent := !computed || err != nil || r.Digests.Kernel == (Digest{}) || digests == r.Digests
 	for i, match := range []bool{
-		k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, sameContent, k.Layout == r.Layout, sameBias,
+		k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, sameContent, sameLayout, sameBias,
 	} {
 		if match {
 			n.score += 2 << i
@@ -411,7 +419,7 @@ func (w *weight) compareKey(r *format.Record, description, currentDescription st
 	switch {
 	case !sameBias:
 		n.reason, n.detail = ReasonName, "it has this kernel with another bias"
-	case k.Layout != r.Layout:
+	case !sameLayout:
 		n.reason, n.detail = ReasonLayout, fmt.Sprintf("it is for %s, and this is %s", description, currentDescription)
 		processor, _, complete := strings.Cut(description, ", XNNPACK ")
 		if complete && strings.HasPrefix(currentDescription, processor+", ") {

@@ -44,3 +44,23 @@ func TestWhatWasPackedBeforeTheLayoutIsKnownIsFoundAfterwards(t *testing.T) {
 		require.Equal(t, layout.Fingerprint, harness.Record(t, index, i).Layout)
 	}
 }
+
+// Another process packs a model at the same time, on the same machine.
+func TestNoOtherLayoutIsReportedAsTheReasonOfAFirstStart(t *testing.T) {
+	path, m := harness.Path(t), harness.Tensors(2, 1000)
+	theirs, ours := harness.OpenProcess(t, path), harness.OpenProcess(t, path)
+	harness.ForgetLayout()
+	writing := harness.PackTensors(t, theirs, harness.Tensors(1, 500))
+	s := harness.NewSession(t, ours, m)
+	packed := harness.PackUnfinalized(t, s, m)
+	require.False(t, harness.LayoutAnswered())
+	saved := harness.PackTensors(t, theirs, m)
+	require.NoError(t, theirs.Save())
+	harness.PackTensors(t, ours, m).MustClose(t)
+	require.NoError(t, s.Finalize())
+	require.NotContains(t, s.Explain().Reasons, xpwc.ReasonLayout)
+	require.NotContains(t, s.Explain().Reasons, xpwc.ReasonXNNPACK)
+	for _, o := range []*harness.Packed{writing, packed, saved} {
+		o.MustClose(t)
+	}
+}
