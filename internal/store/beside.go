@@ -44,18 +44,21 @@ func (st *Store) inPlace(d File) error {
 
 // vacant returns an unused name next to the cache: NAME.compact for example, else NAME.compact-2 and so on. It removes
 // a file that a killed process left there if the content is that of a cache file. It keeps all other files.
-func (st *Store) vacant(suffix string) (path string, err error) {
+func (st *Store) vacant(suffix string) (path string, err error) { return st.vacantBut(suffix, isCache) }
+
+// vacantBut is vacant for files with another content.
+func (st *Store) vacantBut(suffix string, removes func(File) (bool, error)) (path string, err error) {
 	for n := 1; n <= namesBeside; n++ {
 		path := st.path + suffix
 		if n > 1 {
 			path = fmt.Sprintf("%s-%d", path, n)
 		}
-		ours, err := st.isCache(path)
+		ours, err := st.hasContent(path, removes)
 		if err == nil && ours {
 			if err := st.files.Remove(path); err != nil {
 				return "", err
 			}
-			_, err = st.isCache(path) // before Windows 10 the name goes with the last mapping
+			_, err = st.hasContent(path, removes) // before Windows 10 the name goes with the last mapping
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return path, nil
@@ -64,27 +67,46 @@ func (st *Store) vacant(suffix string) (path string, err error) {
 	return "", fmt.Errorf("%s%s and %d more: %w: other files are there", st.path, suffix, namesBeside-1, fs.ErrExist)
 }
 
-// isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun, or
-// not committed when power failed: each failed start leaves one, and more than a few names would not be tried.
-func (st *Store) isCache(path string) (bool, error) {
+// hasContent reports whether the file at a path has a content.
+func (st *Store) hasContent(path string, content func(File) (bool, error)) (bool, error) {
 	d, err := st.files.Open(path, false)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = d.Close() }()
-	size, err := d.Size()
+	return content(d)
+}
+
+// isCache reports whether a file begins as a cache file does, or as one that was created and not begun.
+func isCache(d File) (bool, error) {
+	block, size, err := firstBlock(d)
 	if err != nil {
 		return false, err
 	}
-	block := make([]byte, min(size, format.HeaderSize))
-	if _, err := d.ReadAt(block, 0); err != nil {
+	_, err = format.DecodeHeader(block)
+	return !errors.Is(err, format.ErrNotCache) || notBegun(block, size), nil
+}
+
+// isUncommitted is isCache, also for what a power failure before the first commit leaves of a file.
+func isUncommitted(d File) (bool, error) {
+	block, size, err := firstBlock(d)
+	if err != nil {
 		return false, err
 	}
-	if _, err = format.DecodeHeader(block); !errors.Is(err, format.ErrNotCache) || notBegun(block, size) {
+	if _, _, err = format.DecodeForeign(block, d, uint64(size)); errors.Is(err, format.ErrEmptyHeader) {
 		return true, nil
 	}
-	_, _, err = format.DecodeForeign(block, d, uint64(size))
-	return errors.Is(err, format.ErrEmptyHeader), nil
+	return isCache(d)
+}
+
+// firstBlock returns the bytes in the place of a header, and the file's size.
+func firstBlock(d File) (block []byte, size int64, err error) {
+	if size, err = d.Size(); err != nil {
+		return nil, 0, err
+	}
+	block = make([]byte, min(size, format.HeaderSize))
+	_, err = d.ReadAt(block, 0)
+	return block, size, err
 }
 
 // notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache

@@ -42,6 +42,10 @@ func (st *Store) MakeWay(cause error) (newPath string, ok bool, err error) {
 	if !others && !errors.Is(err, format.ErrDamaged) || errors.Is(err, ErrShort) && !errors.Is(cause, ErrShort) {
 		return "", err == nil, err
 	}
+	removes := isCache
+	if errors.Is(err, format.ErrEmptyHeader) { // a device whose power often fails would soon have used up all names
+		removes = isUncommitted
+	}
 	if err := st.hold(); err != nil {
 		return "", false, err
 	}
@@ -60,13 +64,13 @@ func (st *Store) MakeWay(cause error) (newPath string, ok bool, err error) {
 	if others && st.files.Remove(st.path) == nil {
 		return "", true, nil
 	}
-	newPath, err = st.setAside()
+	newPath, err = st.setAside(removes)
 	return newPath, err == nil, err
 }
 
-// setAside renames the file at the path to PATH.damaged, or a vacant name: newPath.
-func (st *Store) setAside() (newPath string, err error) {
-	if newPath, err = st.vacant(".damaged"); err != nil {
+// setAside renames the file at the path to PATH.damaged, or a name as vacantBut returns it: newPath.
+func (st *Store) setAside(removes func(File) (bool, error)) (newPath string, err error) {
+	if newPath, err = st.vacantBut(".damaged", removes); err != nil {
 		return "", fmt.Errorf("set the cache aside: %w", err)
 	}
 	if err := st.files.Rename(st.path, newPath); err != nil {

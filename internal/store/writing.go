@@ -197,7 +197,7 @@ func (st *Store) End() (newPath string, err error) {
 	if err = st.hold(); err == nil {
 		defer st.letGo()
 		if err = st.inPlace(st.disk); err == nil {
-			newPath, err = st.setAside()
+			newPath, err = st.setAside(isCache)
 		}
 	}
 	if errors.Is(err, ErrReplaced) {
