@@ -35,8 +35,8 @@ func TestNumbersAreConvertedAsOneByOne(t *testing.T) {
 	}
 }
 
-// TestHalfPrecisionIsConvertedAsOneByOne converts every number of half precision, and numbers of single precision around
-// each of them: of two halves that are equally near the even one is taken.
+// TestHalfPrecisionIsConvertedAsOneByOne converts every number of half precision, and numbers of single precision
+// around each of them: of two halves that are equally near the even one is taken.
 func TestHalfPrecisionIsConvertedAsOneByOne(t *testing.T) {
 	const halves = 1 << 16
 	narrow, wide, back := New(models.Float16, halves), New(models.Float32, halves), New(models.Float16, halves)

@@ -58,7 +58,7 @@ var supported = map[opcode]operatorRow{
 	"LEAKY_RELU":                   {plan: planLeakyReLU, takes: widened},
 	"LESS":                         comparisonRow(operators.Less),
 	"LESS_EQUAL":                   comparisonRow(operators.LessOrEqual),
-	"LOG":                          {plan: planLog, takes: widened, inGo: planFunction(operators.Function{Number: math.Log})},
+	"LOG":                          {plan: planLog, takes: widened, inGo: planFunction(logarithm)},
 	"LOCAL_RESPONSE_NORMALIZATION": {takes: widened, inGo: planLocalNormalization},
 	"LOGICAL_AND":                  comparisonRow(operators.And),
 	"LOGICAL_NOT":                  hostedRow(operators.Negation(), 0),
@@ -153,6 +153,8 @@ var customOperators = map[string]operatorRow{
 	"Convolution2DTransposeBias":   {plan: planTransposeConvBias},
 	"TFLite_Detection_PostProcess": {takes: widened, inGo: planDetection},
 }
+
+var logarithm = operators.Function{Number: math.Log}
 
 // unaryRow returns the row of an operator that computes each element from one.
 func unaryRow(f operators.Function) operatorRow {
