@@ -55,7 +55,7 @@ var supported = map[opcode]operatorRow{
 	"HARD_SWISH":                   unaryRow(operators.HardSwish),
 	"IMAG":                         {takes: complexes, inGo: planComplex(operators.FromComplex(imagPart))},
 	"L2_NORMALIZATION":             {plan: planL2Normalization, takes: widened},
-	"LEAKY_RELU":                   {plan: planLeakyReLU, takes: widened},
+	"LEAKY_RELU":                   {plan: planLeakyReLU, takes: bytes8},
 	"LESS":                         comparisonRow(operators.Less),
 	"LESS_EQUAL":                   comparisonRow(operators.LessOrEqual),
 	"LOG":                          {plan: planLog, takes: widened, inGo: planFunction(logarithm)},

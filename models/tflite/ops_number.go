@@ -41,9 +41,17 @@ func planGELU(c *call) {
 	flow.ApproximateGELU(c, c.inputID(0), c.outputID(0))
 }
 
-// LEAKY_RELU.
+// LEAKY_RELU. XNNPACK's kernels for bytes, which LiteRT has too, take some ratios of the scales.
 func planLeakyReLU(c *call) {
-	planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.Float32(leakyReluAlpha, 0)})(c)
+	slope := c.op.options.Float32(leakyReluAlpha, 0)
+	c.sameTypes(c.operand(0))
+	planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: slope})(c)
+	if c.operand(0).dtype.isBytes() {
+		scale := func(tensor int) float32 { return c.plan.describe(tensor).Quantization.Scale }
+		ratio := scale(c.op.inputs[0]) / scale(c.op.outputs[0])
+		below := max(ratio*slope, -ratio*slope)
+		c.wide = !(ratio >= 0x1p-8 && ratio <= 0x1p7 && below >= 0x1p-8 && below < 0x1p7-0x1p-8)
+	}
 }
 
 // SOFTMAX over the last dimension.
