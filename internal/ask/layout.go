@@ -14,8 +14,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// Initialize initializes XNNPACK, which keeps the allocator that it is given first. A package that binds XNNPACK sets it.
-// It is called before XNNPACK is asked, and its error is returned.
+// Initialize initializes XNNPACK, which keeps the allocator that it is given first. It is called before XNNPACK is
+// asked. A package that binds XNNPACK sets it.
 var Initialize = func() error { return nil }
 
 // answers are what XNNPACK answered to questions of one kind, each of which is asked once.

@@ -110,8 +110,8 @@ func DecodeTrailer(r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, vers
 	return entries, version, nil
 }
 
-// DecodeForeign is DecodeTrailer for a file that does not begin with a native header, but with these bytes. ErrHeader: it
-// is a native file. ErrEmptyHeader: power failed before the first commit of a native file, which left zeros of its
+// DecodeForeign is DecodeTrailer for a file that does not begin with a native header, but with these bytes. ErrHeader:
+// it is a native file. ErrEmptyHeader: power failed before the first commit of a native file, which left zeros of its
 // header, and may have kept some of its trailer.
 func DecodeForeign(header []byte, r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, version uint32, err error) {
 	entries, version, err = DecodeTrailer(r, fileSize)

@@ -19,11 +19,9 @@ func Float64(bits uint16) float64 {
 
 // Bits returns the bits of the nearest number in half precision, which is infinite from 65520 on.
 func Bits(v float64) uint16 {
-	var sign uint16
-	if math.Signbit(v) {
-		sign, v = 0x8000, -v
-	}
-	switch {
+	double := math.Float64bits(v)
+	sign := uint16(double>>48) & 0x8000
+	switch v = math.Abs(v); {
 	case v != v:
 		return 0x7e00
 	case v >= 65520:
@@ -31,9 +29,9 @@ func Bits(v float64) uint16 {
 	case v < 0x1p-14:
 		return sign | uint16(math.RoundToEven(v*0x1p24))
 	}
-	fraction, exponent := math.Frexp(v) // v = fraction * 2^exponent, fraction in [0.5, 1)
-	// The implicit bit carries into the exponent.
-	return sign | uint16((exponent+13)<<10) + uint16(math.RoundToEven(fraction*2048))
+	// What is rounded up may carry into the exponent, whose bias differs.
+	double &^= 1 << 63
+	return sign | uint16((double+1<<41-1+double>>42&1)>>42-(1023-15)<<10)
 }
 
 // Brain returns the number of a bfloat16, the upper half of single precision.

@@ -149,6 +149,11 @@ func combine(o Operation, out, a, b Array) {
 		combineIntegers(o, out, a, b)
 		return
 	}
+	if o.loop != noLoop && areHalves(a, b) {
+		a, b = a.retyped(models.Float32), b.retyped(models.Float32)
+		inSinglePrecision(out, func(out Array) { combine(o, out, a, b) })
+		return
+	}
 	var x, y [buffered]float64
 	compute := o.numberOf(a.Element)
 	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
@@ -159,6 +164,12 @@ func combine(o Operation, out, a, b Array) {
 		}
 		out.putNumbers(x[:n], i, 1)
 	})
+}
+
+// areHalves reports whether two arrays are of half precision, or one of them and the other of single precision.
+func areHalves(a, b Array) bool {
+	half, single := models.Float16, models.Float32
+	return a.Element == half && (b.Element == half || b.Element == single) || a.Element == single && b.Element == half
 }
 
 func combineIntegers(o Operation, out, a, b Array) {

@@ -347,6 +347,17 @@ func (a Array) retyped(e models.Element) Array {
 	return out
 }
 
+// inSinglePrecision fills an output of half precision by way of single precision, for which C has loops.
+func inSinglePrecision(out Array, fill func(out Array)) {
+	if out.Element != models.Float16 {
+		fill(out)
+		return
+	}
+	wide := New(models.Float32, out.Shape...)
+	fill(wide)
+	cast(out, wide)
+}
+
 // shaped returns the same elements in another shape.
 func (a Array) shaped(shape []int) Array { return Array{a.Element, shape, a.Data} }
 

@@ -77,13 +77,16 @@ func signOf(x float64) float64 {
 }
 
 // Compute computes a function of numbers, in C where that has a loop for them.
-func (f Function) Compute() Operator {
-	return unary(func(out, in Array) {
-		if out.Element != in.Element || !inPlace(out, in) ||
-			!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)) {
-			apply(f.Number, out, in)
-		}
-	}).independent()
+func (f Function) Compute() Operator { return unary(f.compute).independent() }
+
+func (f Function) compute(out, in Array) {
+	switch {
+	case f.loop != noLoop && in.Element == models.Float16:
+		inSinglePrecision(out, func(out Array) { f.compute(out, in.retyped(models.Float32)) })
+	case out.Element != in.Element || !inPlace(out, in) ||
+		!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)):
+		apply(f.Number, out, in)
+	}
 }
 
 // ComputeWhole computes a function of integers, in C where that has a loop for them.

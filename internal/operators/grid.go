@@ -77,6 +77,11 @@ func (t *taps) sum(a Array, base int) float64 {
 }
 
 func (s *sampler) sample(out, in, grid Array) {
+	if in.Element == models.Float16 {
+		in, grid = in.retyped(models.Float32), grid.retyped(models.Float32)
+		inSinglePrecision(out, func(out Array) { s.sample(out, in, grid) })
+		return
+	}
 	channels, pixels, places := in.Shape[1], product(in.Shape[2:]), product(out.Shape[2:])
 	for n := range in.Shape[0] {
 		for k := range places {

@@ -431,6 +431,31 @@ int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const 
     return 0;
 }
 
+union single { float number; uint32_t bits; };
+
+CLONED void xpwc_widen_half(float* restrict dst, const uint16_t* restrict src, size_t n) {
+    EACH {
+        union single x = {.bits = (src[i] & 0x7fffu) << 13};
+        const uint32_t infinite = x.bits >= 0x0f800000 ? 0x7f800000 : 0; // or no number
+        x.number *= 0x1p112f;                                            // the exponents' bias differs by that
+        x.bits |= infinite | (src[i] & 0x8000u) << 16;
+        dst[i] = x.number;
+    }
+}
+
+CLONED void xpwc_narrow_half(uint16_t* restrict dst, const float* restrict src, size_t n) {
+    EACH {
+        union single x = {.number = src[i]};
+        const uint32_t sign = x.bits >> 16 & 0x8000u;
+        x.bits &= 0x7fffffff;
+        const union single small = {.number = x.number + 0.5f}; // whose last bit is that of the smallest halves
+        const uint32_t usual = (x.bits + 0xc8000fffu + (x.bits >> 13 & 1)) >> 13;
+        const uint32_t large = x.bits > 0x7f800000 ? 0x7e00 : 0x7c00;
+        const uint32_t half = x.bits < 0x38800000 ? small.bits - 0x3f000000 : usual;
+        dst[i] = (uint16_t)(sign | (x.bits >= 0x47800000 ? large : half));
+    }
+}
+
 #define SELECT(T)                                                           \
     do {                                                                    \
         T* restrict out = dst;                                              \

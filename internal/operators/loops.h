@@ -51,6 +51,10 @@ int xpwc_move(size_t size, void* dst, const void* src, size_t dims, const ptrdif
 // Converts n numbers.
 int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const void* src, size_t n);
 
+// Converts n numbers of half precision to single precision, and back, rounded to the nearest.
+void xpwc_widen_half(float* dst, const uint16_t* src, size_t n);
+void xpwc_narrow_half(uint16_t* dst, const float* src, size_t n);
+
 // Copies elements of so many bytes, from a where a flag is not 0, and from b elsewhere.
 int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, size_t a_step, const void* b, size_t b_step,
                 size_t n);

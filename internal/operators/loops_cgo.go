@@ -93,6 +93,16 @@ func moveElements(size int, dst, src []byte, t *transfer) bool {
 
 // convertRow converts n numbers. It returns false if there is no such loop.
 func convertRow(dstKind models.Element, dst []byte, srcKind models.Element, src []byte, n int) bool {
+	switch {
+	case n == 0:
+		return true
+	case srcKind == models.Float16 && dstKind == models.Float32:
+		C.xpwc_widen_half((*C.float)(pointer(dst)), (*C.uint16_t)(pointer(src)), C.size_t(n))
+		return true
+	case srcKind == models.Float32 && dstKind == models.Float16:
+		C.xpwc_narrow_half((*C.uint16_t)(pointer(dst)), (*C.float)(pointer(src)), C.size_t(n))
+		return true
+	}
 	dstElement, dstOK := loopElement(dstKind)
 	srcElement, srcOK := loopElement(srcKind)
 	return dstOK && srcOK &&

@@ -1,12 +1,14 @@
 package operators
 
 import (
+	"encoding/binary"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/half"
 	"xpwc/models"
 )
 
@@ -28,6 +30,40 @@ func TestNumbersAreConvertedAsOneByOne(t *testing.T) {
 				want := New(dst, 1)
 				want.Put(0, in.Number(i))
 				require.Equal(t, want.Number(0), out.Number(i), "%v to %v, element %d", src, dst, i)
+			}
+		}
+	}
+}
+
+// TestHalfPrecisionIsConvertedAsOneByOne converts every number of half precision, and numbers of single precision
+// around each of them: of two halves that are equally near the even one is taken.
+func TestHalfPrecisionIsConvertedAsOneByOne(t *testing.T) {
+	const halves = 1 << 16
+	narrow, wide, back := New(models.Float16, halves), New(models.Float32, halves), New(models.Float16, halves)
+	for i := range halves {
+		binary.LittleEndian.PutUint16(narrow.elem(i), uint16(i))
+	}
+	cast(wide, narrow)
+	for i := range halves {
+		want := half.Float64(uint16(i))
+		if got := wide.Number(i); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Fatalf("%#x is %v, not %v", i, got, want)
+		}
+	}
+	for _, offset := range []int32{-1 << 12, -1, 0, 1, 1 << 12, 1<<12 + 1} {
+		for i := range halves {
+			bits := math.Float32bits(float32(half.Float64(uint16(i))))
+			binary.LittleEndian.PutUint32(wide.elem(i), uint32(int32(bits)+offset))
+		}
+		cast(back, wide)
+		for i := range halves {
+			x := wide.Number(i)
+			want := half.Bits(x)
+			if got := binary.LittleEndian.Uint16(back.elem(i)); got != want && !math.IsNaN(x) {
+				t.Fatalf("%v is %#x, not %#x", x, got, want)
+			}
+			if x != x {
+				require.True(t, math.IsNaN(back.Number(i)))
 			}
 		}
 	}

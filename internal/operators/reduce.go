@@ -255,7 +255,13 @@ func cumulativeSum(out, in Array, axis int, exclusive, reverse bool) {
 		sum(out, in, axis, exclusive, reverse)
 		return
 	}
-	// Half precision is rounded at each step.
+	// Numbers of 16 bits are rounded at each step.
+	rounded := func(x float64) float64 { return half.Float64(half.Bits(x)) }
+	if out.Element == models.BFloat16 {
+		rounded = func(x float64) float64 { return half.Brain(half.BrainBits(x)) }
+	}
+	wide := New(models.Float32, out.Shape...)
+	src, sums := inputOf[float32](in.retyped(models.Float32)), inputOf[float32](wide)
 	lines(in.Shape, axis, func(_, first, step int) {
 		sum := 0.0
 		for k := range in.Shape[axis] {
@@ -263,15 +269,16 @@ func cumulativeSum(out, in Array, axis int, exclusive, reverse bool) {
 				k = in.Shape[axis] - 1 - k
 			}
 			place := first + k*step
-			next := half.Float64(half.Bits(sum + in.Number(place)))
+			next := rounded(sum + float64(src[place]))
 			if exclusive {
-				out.Put(place, sum)
+				sums[place] = float32(sum)
 			} else {
-				out.Put(place, next)
+				sums[place] = float32(next)
 			}
 			sum = next
 		}
 	})
+	cast(out, wide)
 }
 
 var cumulativeSums = typed[func(out, in Array, axis int, exclusive, reverse bool)]{cumulativeSumsOf[int8],
@@ -493,6 +500,10 @@ func apply(f func(x float64) float64, out, in Array) {
 
 // logSoftmax fills an output with the logarithm of the softmax along an axis.
 func logSoftmax(out, in Array, axis int) {
+	if in.Element == models.Float16 {
+		inSinglePrecision(out, func(out Array) { logSoftmax(out, in.retyped(models.Float32), axis) })
+		return
+	}
 	line := make([]float64, in.Shape[axis])
 	lines(in.Shape, axis, func(_, first, step int) {
 		in.numbers(line, first, step)

@@ -105,6 +105,17 @@ func TestTheFirstExtremeOfEveryTypeIsFoundAlongAnyAxis(t *testing.T) {
 	}
 }
 
+func TestBfloat16IsSummedUpBeyondTheNumbersOfHalfPrecision(t *testing.T) {
+	in, out := New(models.BFloat16, 3), New(models.BFloat16, 3)
+	for i := range 3 {
+		in.Put(i, 1<<16)
+	}
+	run(CumulativeSum(0, false, false), out, in)
+	for i := range 3 {
+		require.Equal(t, float64((i+1)<<16), out.Number(i))
+	}
+}
+
 func TestEveryTypeIsSummedUpAlongAnyAxisInBothDirections(t *testing.T) {
 	shape := []int{3, 6, 5}
 	for _, e := range computable {

@@ -9,8 +9,8 @@ import (
 
 // What is at the path but is no cache of ours, or no longer.
 
-// notOurs returns the error for a file that begins with these bytes, which are no header of ours: ExecuTorch wrote it, or
-// its header was lost, or it is no cache at all.
+// notOurs returns the error for a file that begins with these bytes, which are no header of ours: ExecuTorch wrote it,
+// or its header was lost, or it is no cache at all.
 func (st *Store) notOurs(block []byte, size int64) error {
 	_, version, err := format.DecodeForeign(block, st.disk, uint64(size))
 	switch {

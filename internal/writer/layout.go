@@ -8,8 +8,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// SetLayout records the layout of this machine, and completes the keys that have none: of entries that were packed here,
-// and of claims. The keys of later queries follow. A cache in memory has no layout.
+// SetLayout records the layout of this machine, and completes the keys that have none: of entries that were packed
+// here, and of claims. The keys of later queries follow. A cache in memory has no layout.
 func (w *Writer) SetLayout(layout format.Digest) {
 	w.mu.Lock()
 	defer w.unlock()

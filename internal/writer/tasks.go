@@ -23,7 +23,8 @@ func (t *Tasks) Go(bytes int, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(t.queue, f)
-	if t.queued += bytes; t.queued >= workerBytes && t.workers < runtime.GOMAXPROCS(0) { // the others may be busy for long
+	t.queued += bytes
+	if t.queued >= workerBytes && t.workers < runtime.GOMAXPROCS(0) { // the others may be busy for long
 		t.startLocked()
 	}
 }

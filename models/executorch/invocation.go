@@ -375,7 +375,11 @@ func (c *invocation) numberFor(operand xnnpack.ValueID, i int) array {
 	e := c.plan.values[operand].element()
 	switch c.arg(i).kind {
 	case evalueDouble:
-		if e != models.Float32 {
+		switch e {
+		case models.Float16:
+			e = models.Float32
+		case models.Float32:
+		default:
 			e = models.Float64
 		}
 	case evalueInt:
@@ -531,15 +535,13 @@ func (c *invocation) cumulativeSum() {
 // maskedFill is a tensor with a number where a condition is true.
 func (c *invocation) maskedFill() { c.hostResult(operators.Fill(c.number(2)), 0, 1) }
 
-// logSoftmaxNodes computes it in single precision.
 func (c *invocation) logSoftmaxNodes() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.alike(x, y)
-	if x.dtype != Float {
-		c.outside()
-	}
 	in := c.float(0)
-	flow.LogSoftmax(c, in, x.shape, c.axis(x, c.integer(1)), c.result(in))
+	c.inSinglePrecision(in, c.result(in), func(in, out xnnpack.ValueID) {
+		flow.LogSoftmax(c, in, x.shape, c.axis(x, c.integer(1)), out)
+	})
 }
 
 func (c *invocation) logSoftmax() {

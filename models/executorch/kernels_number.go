@@ -84,13 +84,30 @@ func (c *invocation) leakyReLU() {
 }
 
 func (c *invocation) gelu() {
-	if c.arg(1).text == "none" {
-		c.unaryNode(xnnpack.Unary{Op: xnnpack.GELU})
-		return
-	}
 	c.alike(c.tensor(0), c.tensor(c.lastArg()))
 	x := c.float(0)
-	flow.ApproximateGELU(c, x, c.result(x))
+	out := c.result(x)
+	if c.arg(1).text != "none" {
+		flow.ApproximateGELU(c, x, out)
+		return
+	}
+	c.inSinglePrecision(x, out, func(x, out xnnpack.ValueID) {
+		c.Add(flow.Unary(xnnpack.Unary{Op: xnnpack.GELU, Input: x, Output: out}))
+	})
+}
+
+// inSinglePrecision composes what computes an output from an input of the same type. Half precision, for which XNNPACK
+// has no vector instructions there, is converted before and after it.
+func (c *invocation) inSinglePrecision(x, out xnnpack.ValueID, compose func(x, out xnnpack.ValueID)) {
+	if c.described(x).Type == xnnpack.Float32 {
+		compose(x, out)
+		return
+	}
+	wide, result := c.Inside(x), c.Inside(out)
+	c.described(wide).Type, c.described(result).Type = xnnpack.Float32, xnnpack.Float32
+	c.Add(flow.Convert(x, wide))
+	compose(wide, result)
+	c.Add(flow.Convert(result, out))
 }
 
 // binaryRow returns the row of an operator that computes each element from two.

@@ -329,6 +329,7 @@ func (c *call) finish() {
 	}
 	if !c.inGo {
 		pre, post := c.widened()
+		post = append(post, c.limited()...)
 		for id, example := range c.inner {
 			tensor := c.plan.describe(int(example))
 			if c.wide {
@@ -592,13 +593,17 @@ func (p *plan) floats(t int, stored operators.Array) operators.Array {
 	return wide
 }
 
-// quantize computes bytes from single precision, rounded as TensorFlow Lite rounds.
+// quantize computes bytes from single precision, rounded as TensorFlow Lite rounds. What is not a number becomes the
+// lowest.
 func (p *plan) quantize(t int, dst, floats []byte) {
 	q := p.describe(t).Quantization
 	quantized := quantizedTypes[p.values[t].dtype]
 	for i := range dst {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:]))
 		n := math.Round(float64(x/q.Scale)) + float64(q.ZeroPoint)
+		if math.IsNaN(n) {
+			n = float64(quantized.low)
+		}
 		dst[i] = byte(int64(min(max(n, float64(quantized.low)), float64(quantized.high))))
 	}
 }

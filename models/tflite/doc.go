@@ -67,8 +67,8 @@
 //     FULLY_CONNECTED, ADD, MUL, SUB and what moves elements compute with them as they are. What computes each element
 //     of others, and most of the rest, computes in single precision between two conversions, as do these where the
 //     scales are too far apart for XNNPACK, except operators that move elements.
-//   - Values of int16 with a scale, for weights of int8. Single precision is computed with, and QUANTIZE,
-//     DEQUANTIZE, inputs and outputs keep the range. CAST does not take them.
+//   - Values of int16 with a scale, for weights of int8. Single precision is computed with, and each operator limits
+//     it to the range of int16. CAST does not take them.
 //   - Integers and booleans are inputs and outputs, too, as the file has them.
 //   - What follows from shapes and constants alone is computed when the model is opened. The shapes that operators are
 //     given may be computed so.

@@ -2,15 +2,19 @@ package tflite
 
 import (
 	"math"
+	"slices"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
+	"xpwc/internal/operators"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
 // XNNPACK has no kernels for int16. What the file has as int16 with a scale (its activations, for weights of int8)
-// is computed in single precision, with weights that are dequantized when they are packed. QUANTIZE, DEQUANTIZE and
-// SUM keep it in the range that int16 has; between other operators it is neither rounded nor limited. Inputs and
-// outputs of int16 are converted in Go.
+// is computed in single precision, with weights that are dequantized when they are packed. XNNPACK's operators limit
+// it to the range that int16 has, as LiteRT does where a number is beyond those that a model was converted with; it is
+// not rounded between operators. Inputs and outputs of int16 are converted in Go.
 
 // fromInt16 is a constant of int16 in single precision.
 func (c *call) fromInt16(k *constant) *constant {
@@ -19,6 +23,74 @@ func (c *call) fromInt16(k *constant) *constant {
 	}
 	k.scaled()
 	return c.plan.derive(k.dequantized())
+}
+
+// accumulated is the bias of an operator with an input of int16. LiteRT adds its integers to sums of products, whatever
+// their scale in the file: TensorFlow's converter gives a bias that several operators share the scale of one of them.
+func (c *call) accumulated(bias *constant, inputAt int, kernel *constant) *constant {
+	if bias.dtype == typeFloat32 || len(kernel.quant.scales) == 0 {
+		return bias
+	}
+	step := c.plan.graph.tensors[c.op.inputs[inputAt]].int16Step()
+	return bias.derived(bias.name, func(k *constant) {
+		k.quant = quantization{}
+		for _, scale := range kernel.quant.scales {
+			k.quant.scales = append(k.quant.scales, step*scale)
+		}
+	})
+}
+
+// unscaled has an operator in Go that moves int16 take the integers of operands as if they had the output's scale, as
+// LiteRT does.
+func (c *call) unscaled(operands ...int) {
+	out, compute := &c.plan.graph.tensors[c.op.outputs[0]], c.compute
+	if out.dtype != typeInt16 || out.element() != typeFloat32 {
+		return
+	}
+	c.do(func(r *run) {
+		for _, i := range operands {
+			ratio := float64(out.int16Step() / c.plan.graph.tensors[c.op.inputs[i]].int16Step())
+			if ratio == 1 {
+				continue
+			}
+			scaled := operators.New(models.Float32, r.in[i].Shape...)
+			for k := range len(scaled.Data) / scaled.Element.Size() {
+				scaled.Put(k, r.in[i].Number(k)*ratio)
+			}
+			r.in[i] = scaled
+		}
+		compute(r)
+	})
+}
+
+// limited has the nodes of an operator compute what int16 stands for inside, if they do not just move it, and returns
+// those that limit it to int16. XNNPACK makes one node of the two where it can.
+func (c *call) limited() (limits []flow.Node) {
+	if c.op.code == "QUANTIZE" || !slices.ContainsFunc(c.nodes, func(n flow.Node) bool { return !n.Moves() }) {
+		return nil
+	}
+	for _, t := range c.op.outputs {
+		tensor := &c.plan.graph.tensors[t]
+		if tensor.dtype != typeInt16 || tensor.element() != typeFloat32 {
+			continue
+		}
+		free := c.Inside(flow.ID(t))
+		c.plan.valueOf(free).inside.Shape = c.plan.values[t].shape
+		for i, node := range c.nodes {
+			inputs, outputs := node.Operands()
+			operands := slices.Concat(inputs, outputs)
+			for k := range operands {
+				if operands[k] == flow.ID(t) {
+					operands[k] = free
+				}
+			}
+			c.nodes[i] = node.With(operands...)
+		}
+		limit := c.withinInt16()
+		limit.Input, limit.Output = free, flow.ID(t)
+		limits = append(limits, flow.Unary(limit))
+	}
+	return limits
 }
 
 // withinInt16 limits single precision to the range of the output's int16, or else the input's.

@@ -36,6 +36,40 @@ func TestQuantizingToInt16KeepsWhatIsInItsRange(t *testing.T) {
 	require.Equal(t, []float32{-32, 0.5, 32 - 1.0/1024}, got)
 }
 
+// TestAnOperatorKeepsInt16InItsRange has a value that is beyond those that the model was converted with: the answer has
+// the last number of int16 in its place, of one operator or of several.
+func TestAnOperatorKeepsInt16InItsRange(t *testing.T) {
+	const narrow = 1.0 / 1024
+	b := blueprint{inputs: []int{0}, outputs: []int{4}, tensors: []blueTensor{int16Tensor("in", 0.25, 2),
+		quantizedTensor("half", typeInt16, []int{2}, 0, 0, []float32{0.5}, []float32{0.5, 0.5}),
+		int16Tensor("sum", narrow, 2), int16Tensor("product", narrow, 2), floats("out", []int{2})},
+		ops: []blueOp{{code: "ADD", inputs: []int{0, 0}, outputs: []int{2}},
+			{code: "MUL", inputs: []int{2, 1}, outputs: []int{3}},
+			{code: "DEQUANTIZE", inputs: []int{3}, outputs: []int{4}}}}
+	got := modeltest.Run(t, openModel(t, save(t, b.bytes())), []float32{20, -3})[0]
+	require.Equal(t, []float32{(32 - narrow) / 2, -3}, got)
+}
+
+func TestABiasOfInt16CountsStepsOfTheProductsWhateverItsScale(t *testing.T) {
+	b := single(blueOp{code: "FULLY_CONNECTED"}, []int{1, 2},
+		quantizedTensor("k", typeInt8, []int{2, 2}, 0, 0, []float32{0.5, 0.25}, []float32{1, 2, 3, 4}),
+		quantizedTensor("b", typeInt64, []int{2}, 0, 0, []float32{1, 1}, []float32{8, 16}))
+	last := len(b.tensors) - 1
+	b.tensors[0], b.tensors[last] = int16Tensor("in", 0.5, 1, 2), int16Tensor("out", 0.5, 1, 2)
+	got := modeltest.Run(t, openModel(t, save(t, b.bytes())), []float32{1, 1})[0]
+	require.Equal(t, []float32{1 + 2 + 8*0.5*0.5, 3 + 4 + 16*0.5*0.25}, got)
+}
+
+func TestSelectedInt16IsCountedInTheStepsOfTheOutput(t *testing.T) {
+	b := blueprint{inputs: []int{0}, outputs: []int{3}, tensors: []blueTensor{int16Tensor("in", 1, 2),
+		{name: "c", shape: []int{2}, dtype: typeBool, data: []byte{1, 0}}, int16Tensor("b", 2, 2),
+		int16Tensor("out", 4, 2)},
+		ops: []blueOp{{code: "ADD", inputs: []int{0, 0}, outputs: []int{2}},
+			{code: "SELECT_V2", inputs: []int{1, 0, 2}, outputs: []int{3}}}}
+	got := modeltest.Run(t, openModel(t, save(t, b.bytes())), []float32{3, 5})[0]
+	require.Equal(t, []float32{3 * 4, 5 * 2 / 2 * 4}, got)
+}
+
 func TestASumOfInt16OverAllDimensionsIsANumberWithinItsRange(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		b := single(blueOp{code: "SUM", options: fields{reducerKeepDims: keep}}, []int{2, 3},

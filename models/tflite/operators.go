@@ -44,8 +44,8 @@ var supported = map[opcode]operatorRow{
 	"EXPAND_DIMS":                  {plan: planExpandDims, takes: bytes8 | complexes, inGo: planExpandDims},
 	"FILL":                         {takes: bytes8, inGo: planFill},
 	"FLOOR":                        unaryRow(operators.Floor),
-	"FLOOR_DIV":                    binaryRow(operators.FloorQuotient, widened, absent),
-	"FLOOR_MOD":                    binaryRow(operators.FloorRemainder, widened, absent),
+	"FLOOR_DIV":                    binaryRow(operators.FloorQuotient, bytes8, absent),
+	"FLOOR_MOD":                    binaryRow(operators.FloorRemainder, bytes8, absent),
 	"FULLY_CONNECTED":              {plan: planFullyConnected, takes: bytes8},
 	"GATHER":                       {plan: planGatherPart, takes: bytes8, inGo: planGather},
 	"GATHER_ND":                    {takes: bytes8, inGo: planGatherND},
@@ -55,10 +55,10 @@ var supported = map[opcode]operatorRow{
 	"HARD_SWISH":                   unaryRow(operators.HardSwish),
 	"IMAG":                         {takes: complexes, inGo: planComplex(operators.FromComplex(imagPart))},
 	"L2_NORMALIZATION":             {plan: planL2Normalization, takes: widened},
-	"LEAKY_RELU":                   {plan: planLeakyReLU, takes: widened},
+	"LEAKY_RELU":                   {plan: planLeakyReLU, takes: bytes8},
 	"LESS":                         comparisonRow(operators.Less),
 	"LESS_EQUAL":                   comparisonRow(operators.LessOrEqual),
-	"LOG":                          unaryRow(operators.Log),
+	"LOG":                          {plan: planLog, takes: widened, inGo: planFunction(logarithm)},
 	"LOCAL_RESPONSE_NORMALIZATION": {takes: widened, inGo: planLocalNormalization},
 	"LOGICAL_AND":                  comparisonRow(operators.And),
 	"LOGICAL_NOT":                  hostedRow(operators.Negation(), 0),
@@ -153,6 +153,8 @@ var customOperators = map[string]operatorRow{
 	"Convolution2DTransposeBias":   {plan: planTransposeConvBias},
 	"TFLite_Detection_PostProcess": {takes: widened, inGo: planDetection},
 }
+
+var logarithm = operators.Function{Number: math.Log}
 
 // unaryRow returns the row of an operator that computes each element from one.
 func unaryRow(f operators.Function) operatorRow {

@@ -22,6 +22,15 @@ func planOne(op xnnpack.UnaryOperator) func(*call) {
 	return planUnary(xnnpack.Unary{Op: op})
 }
 
+// LOG. Bytes are computed in Go, for that of a negative number is the lowest byte, and XNNPACK converts it to the
+// highest.
+func planLog(c *call) {
+	if c.operand(0).dtype.isBytes() {
+		unsupported("of bytes by XNNPACK")
+	}
+	planUnary(*operators.Log.Node)(c)
+}
+
 // GELU.
 func planGELU(c *call) {
 	if !c.op.options.Bool(geluApproximate) {
@@ -32,9 +41,17 @@ func planGELU(c *call) {
 	flow.ApproximateGELU(c, c.inputID(0), c.outputID(0))
 }
 
-// LEAKY_RELU.
+// LEAKY_RELU. XNNPACK's kernels for bytes, which LiteRT has too, take some ratios of the scales.
 func planLeakyReLU(c *call) {
-	planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.Float32(leakyReluAlpha, 0)})(c)
+	slope := c.op.options.Float32(leakyReluAlpha, 0)
+	c.sameTypes(c.operand(0))
+	planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: slope})(c)
+	if c.operand(0).dtype.isBytes() {
+		scale := func(tensor int) float32 { return c.plan.describe(tensor).Quantization.Scale }
+		ratio := scale(c.op.inputs[0]) / scale(c.op.outputs[0])
+		below := max(ratio*slope, -ratio*slope)
+		c.wide = !(ratio >= 0x1p-8 && ratio <= 0x1p7 && below >= 0x1p-8 && below < 0x1p7-0x1p-8)
+	}
 }
 
 // SOFTMAX over the last dimension.
@@ -199,22 +216,13 @@ func (c *call) reduced() (in *value, axes, shape []int, keep bool) {
 // planReduce plans MEAN and SUM over constant axes.
 func planReduce(op xnnpack.ReduceOperator) func(*call) {
 	return func(c *call) {
-		_, axes, shape, keep := c.reduced()
+		_, axes, _, keep := c.reduced()
 		if len(axes) == 0 {
 			c.copies()
 			return
 		}
-		node := xnnpack.StaticReduce{Op: op, Axes: axes, Input: c.inputID(0), Output: c.outputID(0), KeepDims: keep}
-		if op != xnnpack.ReduceSum || c.plan.graph.tensors[c.op.outputs[0]].dtype != typeInt16 {
-			c.Add(flow.StaticReduce(node))
-			return
-		}
-		// TensorFlow's converter gives a sum the scale of its terms, so LiteRT's sums end at the limits of int16.
-		node.Output, node.KeepDims = c.Inside(c.outputID(0)), true // a value inside has dimensions
-		limited := c.Inside(c.outputID(0))
-		c.Add(flow.StaticReduce(node))
-		c.unaryNode(c.withinInt16(), node.Output, limited)
-		c.shaped(limited, c.outputID(0), shape)
+		c.Add(flow.StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, Input: c.inputID(0), Output: c.outputID(0),
+			KeepDims: keep}))
 	}
 }
 
@@ -271,6 +279,7 @@ func planSelect(c *call) {
 	}
 	c.sameTypes(a)
 	c.host(operators.Select(c.op.code == "SELECT" && len(a.shape) > 1), 0, 1, 2)
+	c.unscaled(1, 2)
 }
 
 // planCombined plans an operator on two numbers.

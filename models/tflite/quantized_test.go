@@ -61,6 +61,7 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 			}
 		}
 	}
+	alone := func(elementType, int64) []blueTensor { return nil }
 	operand := func(dtype elementType, zero int64) []blueTensor {
 		return []blueTensor{quantizedTensor("c", dtype, []int{5}, 0, zero, []float32{step}, wave(5))}
 	}
@@ -94,8 +95,12 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 			return append(operand(dtype, zero), d)
 		}, false},
 		{"MUL", blueOp{code: "MUL"}, []int{2, 3, 4, 5}, operand, false},
+		{"LEAKY_RELU", blueOp{code: "LEAKY_RELU", options: fields{leakyReluAlpha: float32(0.25)}}, []int{2, 3, 4, 5},
+			alone, false},
+		{"LEAKY_RELU, hardly leaking", blueOp{code: "LEAKY_RELU", options: fields{leakyReluAlpha: float32(1e-4)}},
+			[]int{2, 3, 4, 5}, alone, false},
 		{"RESHAPE", blueOp{code: "RESHAPE", options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5},
-			func(elementType, int64) []blueTensor { return nil }, false},
+			alone, false},
 	} {
 		type variant struct {
 			dtype elementType

@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,8 @@ func TestManyBytesAreLookedUpWhereFewAreComputed(t *testing.T) {
 		}{
 			{"GREATER", typeBool, constant(0.5)},
 			{"NOT_EQUAL", typeBool, constant(0)},
-			{"FLOOR_DIV", dtype, constant(1.5)},
+			{"ATAN2", dtype, constant(1.5)},
+			{"LOG", dtype, nil},
 			{"SIGN", dtype, nil},
 		} {
 			t.Run(fmt.Sprint(c.code, " of ", dtype), func(t *testing.T) {
@@ -47,5 +49,38 @@ func TestManyBytesAreLookedUpWhereFewAreComputed(t *testing.T) {
 				require.Equal(t, want, compute(input))
 			})
 		}
+	}
+}
+
+func TestTheLogarithmOfANegativeByteIsTheLowest(t *testing.T) {
+	const step, zero = 1.0 / 8, 5
+	for _, elements := range []int{2, byteValues} {
+		m := single(blueOp{code: "LOG"}, []int{elements})
+		for i := range m.tensors {
+			m.tensors[i] = quantizedTensor("t", typeInt8, []int{elements}, 0, zero, []float32{step}, nil)
+		}
+		input := slices.Repeat([]float32{-1, 1}, elements/2)
+		want := slices.Repeat([]float32{step * (-128 - zero), 0}, elements/2)
+		require.Equal(t, want, modeltest.Run(t, openModel(t, save(t, m.bytes())), input)[0])
+	}
+}
+
+// TestBytesAreDividedAsIntegers has quantized numbers: TensorFlow Lite divides what is stored.
+func TestBytesAreDividedAsIntegers(t *testing.T) {
+	const step, zero = 1.0 / 8, 5
+	stored := func(n ...float32) (numbers []float32) {
+		for _, n := range n {
+			numbers = append(numbers, step*(n-zero))
+		}
+		return numbers
+	}
+	for code, want := range map[opcode][]float32{"FLOOR_DIV": stored(-4, 3, 0), "FLOOR_MOD": stored(1, 1, 2)} {
+		m := single(blueOp{code: code}, []int{3},
+			quantizedTensor("by", typeInt8, []int{}, 0, zero, []float32{step}, stored(3)))
+		last := len(m.tensors) - 1
+		for _, i := range []int{0, last} {
+			m.tensors[i] = quantizedTensor("t", typeInt8, []int{3}, 0, zero, []float32{step}, nil)
+		}
+		require.Equal(t, want, modeltest.Run(t, openModel(t, save(t, m.bytes())), stored(-11, 10, 2))[0], code)
 	}
 }

@@ -34,7 +34,7 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dy
 	w.kernel = filter.constant
 	if c.declared(inputAt) == typeInt16 {
 		if hasBias {
-			w.bias = c.resolve(biasAt).constant
+			w.bias = c.accumulated(c.resolve(biasAt).constant, inputAt, w.kernel)
 		}
 		c.dequantize(&w)
 		return w
