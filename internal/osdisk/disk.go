@@ -184,8 +184,8 @@ func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
 	return d.File.WriteAt(b, offset)
 }
 
-// WrittenSince reports whether a file's content was changed after a time. A date in the future comes from a wrong clock,
-// as after a power failure of a device without one: it does not count.
+// WrittenSince reports whether a file's content was changed after a time. A date in the future does not count: it comes
+// from a wrong clock, as a device without a battery has after a power failure.
 func WrittenSince(path string, t time.Time) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.ModTime().After(t) && info.ModTime().Before(time.Now().Add(time.Minute))
