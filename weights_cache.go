@@ -217,7 +217,8 @@ func (c *Cache) Path() string { return c.place.path }
 // Save waits until everything packed by finalized sessions, of all handles, is on stable storage. It returns the error
 // that prevented it, once. If a flush failed, what was packed is lost, as Session.Err reports: nothing is
 // tried again, and the file is set aside. If there was no room for the file's index, what was packed stays usable, and
-// the next Save commits it.
+// the next Save commits it. If the directory of a new file cannot be flushed, as one that the process may not read, a
+// power failure may remove the file: that error is in Stats.LastError.
 func (c *Cache) Save() error {
 	if err := c.checkOpen("save"); err != nil {
 		return err

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"xpwc/internal/format"
 )
@@ -14,6 +15,8 @@ import (
 func (st *Store) notOurs(block []byte, size int64) error {
 	_, version, err := format.DecodeForeign(block, st.disk, uint64(size))
 	switch {
+	case errors.Is(err, format.ErrEmptyHeader) && !st.private():
+		return fmt.Errorf("%s: it begins with zeros: %w", st.path, format.ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, err)
 	case errors.Is(err, format.ErrDamaged):
@@ -22,6 +25,13 @@ func (st *Store) notOurs(block []byte, size int64) error {
 		return fmt.Errorf("%s: %w", st.path, format.ErrNotCache)
 	}
 	return fmt.Errorf("%s: %w", st.path, format.ErrForeign)
+}
+
+// private reports whether only its owner may use the file, as Files.Create makes it. Disk images and downloads that
+// begin with zeros mostly differ. Windows has no such permissions.
+func (st *Store) private() bool {
+	mode, err := st.disk.Mode()
+	return err == nil && (mode.Perm()&0o077 == 0 || runtime.GOOS == "windows")
 }
 
 // MakeWay clears the path of a file of which nothing can be used, so that a new one can be made there. A damaged file

@@ -50,6 +50,20 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 	}
 }
 
+func TestADiskImageThatBeginsWithZerosIsLeftAlone(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no permissions tell it from a new cache")
+	}
+	path := harness.Path(t)
+	image := make([]byte, 1<<20)
+	require.NoError(t, os.WriteFile(path, image, 0o644))
+	_, err := xpwc.Open(path, nil)
+	require.ErrorIs(t, err, xpwc.ErrNotCache)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, image, content)
+}
+
 // A file without a commit is not flushed, so a power failure may leave zeros of its header.
 func TestAFileWhoseHeaderAPowerFailureLostIsPackedAnew(t *testing.T) {
 	path := harness.Path(t)
