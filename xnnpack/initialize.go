@@ -37,6 +37,12 @@ func Initialize() error {
 	return nil
 }
 
+// InitializeSoon initializes XNNPACK in the background, for a caller that is about to read a model: XNNPACK takes half a
+// millisecond to look at the CPU. Initialize waits for it, and returns its error.
+func InitializeSoon() {
+	go func() { _ = Initialize() }()
+}
+
 // BuildIdentifier returns the identifier that XNNPACK was built with, in hexadecimal digits: the SHA-256 of the sources
 // of the micro-kernels that this architecture has in use (XNNPACK's scripts/generate-build-identifier.py). Two builds
 // with different micro-kernels have different ones. What else XNNPACK consists of, and the compiler's options, are not

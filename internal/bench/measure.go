@@ -21,6 +21,7 @@ import (
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
+	"xpwc/xnnpack"
 )
 
 // Modes: the ways in which a process of this program runs a model.
@@ -98,6 +99,9 @@ func Measure(args []string, stdin io.Reader, stdout io.Writer) error {
 func (t task) measure(together bool, say func(*run) error) (err error) {
 	r := &run{Figures: figures{}}
 	start, startCPU := time.Now(), processorTime()
+	if t.Peer {
+		xnnpack.InitializeSoon() // as the Load functions of the models' packages do
+	}
 	m, err := t.Model.Open()
 	if err != nil {
 		return err

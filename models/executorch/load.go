@@ -5,6 +5,7 @@ import (
 
 	"xpwc/models"
 	"xpwc/models/inference"
+	"xpwc/xnnpack"
 )
 
 // Options of [Load]; nil and the zero value mean the defaults.
@@ -22,6 +23,7 @@ type Options struct {
 // further calls; with the same cache file they share packed weights. The caller closes the Runner. Errors: as of
 // [Open], [Program.Method], [Method.Runnable] and [inference.Load].
 func Load(pte, cacheFile string, o *Options) (*inference.Runner, error) {
+	xnnpack.InitializeSoon()
 	if o == nil {
 		o = &Options{}
 	}
@@ -34,6 +36,7 @@ func Load(pte, cacheFile string, o *Options) (*inference.Runner, error) {
 
 // LoadSource loads a program that is not in a file of its own, as Load does.
 func LoadSource(pte models.Source, cacheFile string, o *Options) (*inference.Runner, error) {
+	xnnpack.InitializeSoon()
 	if o == nil {
 		o = &Options{}
 	}

@@ -261,6 +261,7 @@ func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 // with the same cache file they share packed weights. The caller closes the Runner. Errors: as of [Open] and
 // [inference.Load].
 func Load(path, cacheFile string, o *Options) (*inference.Runner, error) {
+	xnnpack.InitializeSoon()
 	if o == nil {
 		o = &Options{}
 	}
@@ -273,6 +274,7 @@ func Load(path, cacheFile string, o *Options) (*inference.Runner, error) {
 
 // LoadSource loads a model that is not in a file of its own, as Load does.
 func LoadSource(s models.Source, cacheFile string, o *Options) (*inference.Runner, error) {
+	xnnpack.InitializeSoon()
 	if o == nil {
 		o = &Options{}
 	}
