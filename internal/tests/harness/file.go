@@ -23,6 +23,15 @@ func SmallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot fo
 	return content, slot
 }
 
+// Overwrite overwrites a file as a program does that opens it and writes to it.
+func Overwrite(t testing.TB, path string, content []byte) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(content, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
 // ExecuTorchFile is what ExecuTorch would have written of the tensors, as packedFrom packs them.
 func ExecuTorchFile(tensors map[string][]byte) []byte {
 	file := make([]byte, 4096)

@@ -31,15 +31,6 @@ func Safetensors(t testing.TB, tensors map[string][]byte) []byte {
 	return file.Bytes()
 }
 
-// Overwrite overwrites a file as a program does that opens it and writes to it.
-func Overwrite(t testing.TB, path string, content []byte) {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteAt(content, 0)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-}
-
 // A model whose file is overwritten in place while a session packs from it, at a moment of the test's choosing.
 type Overwritten struct {
 	T        *testing.T
