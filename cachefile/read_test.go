@@ -205,7 +205,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		"the header": {flip(16), 0, "", "the header's checksum"},
 		"the magic":  {flip(0), 0, "", "the header is damaged; by its trailer"},
 		"all of the header": {func(b []byte) []byte { clear(b[:format.HeaderSize]); return b }, 0, "",
-			"the header is empty, as a power failure"},
+			"the header is damaged: it is empty"},
 		"the slot in force":      {flip(1024 + 40), 1024, "", "the slot of odd generations"},
 		"the other slot":         {flip(512 + 40), 512, "", "the slot of even generations"},
 		"the root":               {flip(slot.IndexOffset + 20), slot.IndexOffset, "", "index"},

@@ -282,8 +282,7 @@ func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
 		require.Contains(t, printed(t, dir, 1, "convert", name, "--to", "native", "-o", "new"), "the header is damaged")
 		printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", name) // a damaged cache is replaced
 	}
-	require.Contains(t, printed(t, dir, 1, "inspect", "everything"), "not a packed weights cache",
-		"nothing identifies it")
+	require.Contains(t, printed(t, dir, 1, "inspect", "everything"), "as a power failure before the first commit")
 }
 
 func TestAPathDoesNothingToATerminal(t *testing.T) {

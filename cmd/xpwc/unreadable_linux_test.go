@@ -73,7 +73,9 @@ func TestACacheThatTheDiskCannotReadIsSetAsideByRunAndReportedByVerify(t *testin
 			require.Contains(t, printed(t, t.TempDir(), 1, "verify", path), "input/output error")
 			got, _ := runJSON(t, t.TempDir(), model, "--cache", path)
 			require.Equal(t, want.Outputs, got.Outputs)
-			require.FileExists(t, filepath.Join(real, "bad.damaged"))
+			if name != "payload" { // which is packed afresh
+				require.FileExists(t, filepath.Join(real, "bad.damaged"))
+			}
 		})
 	}
 }

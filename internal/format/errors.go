@@ -20,8 +20,8 @@ var (
 	// ErrHeader: they are a native file's without its header. It matches ErrDamaged.
 	ErrHeader = fmt.Errorf("the header is damaged; by its trailer the file is a native one: %w", ErrDamaged)
 	// ErrEmptyHeader: nothing was committed to the native file when power failed. It matches ErrDamaged.
-	ErrEmptyHeader = fmt.Errorf("the header is empty, as a power failure before the first commit leaves it: %w",
-		ErrDamaged)
+	ErrEmptyHeader = fmt.Errorf("the header is damaged: it is empty, as a power failure before the first commit "+
+		"leaves it: %w", ErrDamaged)
 	// ErrForeign: the file is ExecuTorch's. It has neither the layout of its entries nor what they were packed from.
 	ErrForeign = errors.New("written by ExecuTorch; xpwc pack makes a native file of its model")
 )
