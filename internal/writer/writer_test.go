@@ -337,4 +337,9 @@ func TestACommitStartsTheSumsThatItWaitsFor(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("nobody starts the sum")
 	}
+	u.Cancel(r)
+	u.StopWriting()
+	u.Close()
+	_, err = h.Close()
+	require.NoError(t, err)
 }
