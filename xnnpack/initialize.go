@@ -37,8 +37,8 @@ func Initialize() error {
 	return nil
 }
 
-// InitializeSoon initializes XNNPACK in the background, for a caller that is about to read a model: XNNPACK takes half a
-// millisecond to look at the CPU. Initialize waits for it, and returns its error.
+// InitializeSoon initializes XNNPACK in the background, for a caller that is about to read a model: XNNPACK takes half
+// a millisecond to look at the CPU. Initialize waits for it, and returns its error.
 func InitializeSoon() {
 	go func() { _ = Initialize() }()
 }
