@@ -169,7 +169,7 @@ func (f *File) read() ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.size <= format.HeaderSize && !slices.ContainsFunc(header, func(b byte) bool { return b != 0 }) {
+	if f.size <= format.HeaderSize && format.Blank(header) {
 		f.format = Native // created and not begun
 		return nil, nil
 	}

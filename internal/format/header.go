@@ -1,9 +1,9 @@
 package format
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 )
@@ -67,6 +67,9 @@ func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 	return b, oddSlotOffset
 }
 
+// Blank reports whether all bytes are zero, as those of a header that was not written.
+func Blank(b []byte) bool { return !slices.ContainsFunc(b, func(b byte) bool { return b != 0 }) }
+
 // DecodeHeader reads a header block. It returns ErrNotCache for bytes that do not begin as a native file does
 // (ExecuTorch's do not: DecodeTrailer), ErrVersion for another format version, ErrOlder if that is an older one, and
 // ErrDamaged for a damaged header, or one in which a generation is in force that no other can follow. A slot with a
@@ -96,7 +99,7 @@ func DecodeHeader(b []byte) (Header, error) {
 		stored := &h.Slots[parity]
 		stored.Offset = offset
 		raw := b[offset : offset+slotSize]
-		if bytes.Equal(raw, make([]byte, slotSize)) {
+		if Blank(raw) {
 			continue
 		}
 		s, ok := decodeSlot(h.ID, raw, uint64(parity))

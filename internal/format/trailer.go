@@ -116,7 +116,7 @@ func DecodeTrailer(r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, vers
 func DecodeForeign(header []byte, r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, version uint32, err error) {
 	entries, version, err = DecodeTrailer(r, fileSize)
 	native := slices.ContainsFunc(entries, func(e TrailerEntry) bool { return e.Name == NativeEntry })
-	empty := len(header) == HeaderSize && !slices.ContainsFunc(header, func(b byte) bool { return b != 0 })
+	empty := len(header) == HeaderSize && Blank(header)
 	switch {
 	case empty && (native || errors.Is(err, ErrNotCache) || errors.Is(err, ErrDamaged)):
 		return nil, version, ErrEmptyHeader

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"xpwc/internal/format"
 )
@@ -112,5 +111,5 @@ func firstBlock(d File) (block []byte, size int64, err error) {
 // notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache
 // and writing its header leaves.
 func notBegun(block []byte, size int64) bool {
-	return size <= format.HeaderSize && !slices.ContainsFunc(block, func(b byte) bool { return b != 0 })
+	return size <= format.HeaderSize && format.Blank(block)
 }

@@ -1,8 +1,6 @@
 package writer
 
 import (
-	"slices"
-
 	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -56,7 +54,7 @@ func (w *Writer) learnLayout() {
 		return
 	}
 	w.noteLocked(err)
-	for e := range slices.Values(w.entries.Packed) {
+	for _, e := range w.entries.Packed {
 		if withoutLayout(e) {
 			e.Withhold(err)
 		}

@@ -35,6 +35,17 @@ func openWriter(t *testing.T, path string) (*Writer, *Handle) {
 	return w, h
 }
 
+// newPacker returns a writer with a user that packs.
+func newPacker(t *testing.T) (*Writer, *Handle, *User) {
+	t.Helper()
+	w, h := newWriter(t)
+	u, err := h.NewUser()
+	require.NoError(t, err)
+	_, reason := u.StartWriting()
+	require.Empty(t, reason)
+	return w, h, u
+}
+
 // What is lost while a handle is being closed is reported to it as well.
 func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,11 +120,7 @@ func TestAClosedWriterStaysClosed(t *testing.T) {
 
 // A session that has just finished does not take the writer's lock from a compaction that begins.
 func TestACompactionKeepsTheLock(t *testing.T) {
-	w, h := newWriter(t)
-	u, err := h.NewUser()
-	require.NoError(t, err)
-	_, reason := u.StartWriting()
-	require.Empty(t, reason)
+	w, h, u := newPacker(t)
 	w.leave(u)
 	require.NoError(t, w.beginCompaction())
 	require.Empty(t, w.begin(nil))
@@ -124,7 +131,7 @@ func TestACompactionKeepsTheLock(t *testing.T) {
 	require.False(t, w.file.st.Writing())
 	w.locked(w.restLocked)
 	u.Close()
-	_, err = h.Close()
+	_, err := h.Close()
 	require.NoError(t, err)
 }
 
@@ -314,11 +321,7 @@ func TestAnEntryThatChangedSinceItWasSeenDoesNotAnswer(t *testing.T) {
 
 // A session that packs a small weight and is finalized while a commit begins does not hold that commit up for good.
 func TestACommitStartsTheSumsThatItWaitsFor(t *testing.T) {
-	w, h := newWriter(t)
-	u, err := h.NewUser()
-	require.NoError(t, err)
-	_, reason := u.StartWriting()
-	require.Empty(t, reason)
+	w, h, u := newPacker(t)
 	r, err := u.Reserve(100, 1)
 	require.NoError(t, err)
 	done := make(chan struct{})

@@ -13,8 +13,8 @@ import (
 
 // XNNPACK has no kernels for int16. What the file has as int16 with a scale (its activations, for weights of int8)
 // is computed in single precision, with weights that are dequantized when they are packed. XNNPACK's operators limit
-// it to the range that int16 has, as LiteRT does where a number is beyond those that a model was converted with; it is
-// not rounded between operators. Inputs and outputs of int16 are converted in Go.
+// their results to the range of int16, as LiteRT does. They do not round them. Inputs and outputs of int16 are
+// converted in Go.
 
 // fromInt16 is a constant of int16 in single precision.
 func (c *call) fromInt16(k *constant) *constant {
@@ -63,8 +63,8 @@ func (c *call) unscaled(operands ...int) {
 	})
 }
 
-// limited has the nodes of an operator compute what int16 stands for inside, if they do not just move it, and returns
-// those that limit it to int16. XNNPACK makes one node of the two where it can.
+// limited makes the nodes of an operator write into inner values in place of outputs of int16, unless they only move
+// elements. It returns the nodes that limit the inner values to int16. XNNPACK merges the two nodes where it can.
 func (c *call) limited() (limits []flow.Node) {
 	if c.op.code == "QUANTIZE" || !slices.ContainsFunc(c.nodes, func(n flow.Node) bool { return !n.Moves() }) {
 		return nil

@@ -36,8 +36,7 @@ func TestQuantizingToInt16KeepsWhatIsInItsRange(t *testing.T) {
 	require.Equal(t, []float32{-32, 0.5, 32 - 1.0/1024}, got)
 }
 
-// TestAnOperatorKeepsInt16InItsRange has a value that is beyond those that the model was converted with: the answer has
-// the last number of int16 in its place, of one operator or of several.
+// A sum exceeds the range of its int16. The next operator gets the greatest number of int16.
 func TestAnOperatorKeepsInt16InItsRange(t *testing.T) {
 	const narrow = 1.0 / 1024
 	b := blueprint{inputs: []int{0}, outputs: []int{4}, tensors: []blueTensor{int16Tensor("in", 0.25, 2),
